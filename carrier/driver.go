@@ -53,6 +53,11 @@ type SIMRef struct {
 
 // Conn is one open account. All methods are called from many goroutines, send at most one
 // request for each carrier call they need, and return *Error for what the carrier said.
+//
+// A driver that needs a token logs in before the call's own request, as OpToken. An *Error whose
+// Operation is OpToken tells that the login went wrong and that the call's own request was not
+// sent. A read that meets a token no longer in force logs in and repeats itself once; a suspend
+// or resume never does, and gives the error with TokenExpired set (C4).
 type Conn interface {
 	// State reads one SIM's state (operation query_state). A SIM that the carrier does not know
 	// is an *Error with ClassNotFound by the driver's rules, never StateTerminated.
