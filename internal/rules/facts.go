@@ -44,6 +44,9 @@ type Facts struct {
 	EverPlanned bool `json:"ever_planned"`
 	// LastPlanEndedAt is when its latest main subscription ended; zero where none has.
 	LastPlanEndedAt time.Time `json:"last_plan_ended_at,omitzero"`
+	// MainQueued says that a main subscription is queued. Between a plan's end and the sweep that
+	// starts the queued one, no_plan is not concluded (L1, S10).
+	MainQueued bool `json:"main_queued,omitempty"`
 
 	// The account's policies.
 	RealNameRequired bool                      `json:"realname_required,omitempty"`

@@ -1,0 +1,36 @@
+package rules
+
+import "time"
+
+// BrakePolicy bounds how many automatic suspends an account may have in a window before a person
+// must release it (C10).
+type BrakePolicy struct {
+	Window time.Duration
+	// SharePercent of the account's active SIMs, and AtLeast SIMs: the larger of the two counts.
+	SharePercent float64
+	AtLeast      int
+	// SmallLimit counts instead for accounts with fewer than SmallFleet active SIMs.
+	SmallFleet int
+	SmallLimit int
+}
+
+// DefaultBrake is C10's: the larger of 5 % and 50 SIMs in 10 minutes, 10 under 100 SIMs.
+func DefaultBrake() BrakePolicy {
+	return BrakePolicy{Window: 10 * time.Minute, SharePercent: 5, AtLeast: 50, SmallFleet: 100, SmallLimit: 10}
+}
+
+// Limit is how many automatic suspends the policy allows in its window for that many active SIMs.
+func (b BrakePolicy) Limit(activeSIMs int) int {
+	if activeSIMs < b.SmallFleet {
+		return b.SmallLimit
+	}
+	return max(int(float64(activeSIMs)*b.SharePercent/100), b.AtLeast)
+}
+
+// Brake says whether one more automatic suspend would pass the limit, so that it has to wait
+// (C10, V13). suspendsInWindow counts those already ordered in the last Window, without the
+// scenes plan_lapsed, refunded and manual; activeSIMs is the account's number of active SIMs at
+// the window's start. A brake without limits holds everything: it fails closed (B20).
+func Brake(b BrakePolicy, suspendsInWindow, activeSIMs int) bool {
+	return suspendsInWindow >= b.Limit(activeSIMs)
+}
