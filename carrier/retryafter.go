@@ -8,7 +8,7 @@ import (
 )
 
 // MaxRetryAfter is the longest wait that is believed of a carrier (F26).
-const MaxRetryAfter = 24 * time.Hour
+const MaxRetryAfter = time.Hour
 
 // RetryAfter reads how long the carrier asks to wait: whole seconds or an HTTP date, counted
 // from now. It gives 0 where the header is absent, in the past or makes no sense, and never more
