@@ -190,6 +190,8 @@ type Info struct {
 	StateLag time.Duration
 	// PageSize is how many SIMs a list page holds at most; 0 where there is no list.
 	PageSize int
+	// Reads are the kinds of check that the driver can make.
+	Reads []simwarden.CheckKind
 	// Rules are the default error rules, first match wins (G6).
 	Rules []Rule
 }
@@ -273,4 +275,14 @@ func (r Rule) MarshalJSON() ([]byte, error) {
 		plain
 		RetryAfterMin float64 `json:"RetryAfterMinSeconds"`
 	}{plain(r), r.RetryAfterMin.Seconds()})
+}
+
+// CanRead says whether the driver can make that kind of check.
+func (i Info) CanRead(kind simwarden.CheckKind) bool {
+	for _, k := range i.Reads {
+		if k == kind {
+			return true
+		}
+	}
+	return false
 }

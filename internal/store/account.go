@@ -1,0 +1,265 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/simwarden/simwarden"
+)
+
+// ErrAccountExists says that an account of that name is there already.
+var ErrAccountExists = errors.New("an account of this name exists already")
+
+// Account is one contract at one carrier. The sealed credential is apart: AccountCredential.
+type Account struct {
+	ID               simwarden.AccountID       `json:"id"`
+	Name             string                    `json:"name"`
+	Driver           string                    `json:"driver"`
+	BaseURL          string                    `json:"base_url"`
+	Settings         map[string]string         `json:"settings"`
+	Mode             simwarden.AccountMode     `json:"mode"`
+	LimitGroupID     simwarden.LimitGroupID    `json:"limit_group_id"`
+	Zone             string                    `json:"zone"`
+	RealNameRequired bool                      `json:"realname_required"`
+	Unplanned        simwarden.UnplannedPolicy `json:"unplanned"`
+	DriftPolicy      simwarden.DriftPolicy     `json:"drift_policy"`
+	FreshFor         time.Duration             `json:"-"`
+	BrakePercent     int                       `json:"brake_percent"`
+	BrakeCount       int                       `json:"brake_count"`
+	BrakeWindow      time.Duration             `json:"-"`
+	BrakedAt         time.Time                 `json:"braked_at,omitzero"`
+	BrakedBecause    string                    `json:"braked_because,omitempty"`
+	BrakeReleasedAt  time.Time                 `json:"brake_released_at,omitzero"`
+	StoppedAt        time.Time                 `json:"stopped_at,omitzero"`
+	StoppedBecause   string                    `json:"stopped_because,omitempty"`
+	StateEvery       time.Duration             `json:"-"`
+	UsageEvery       time.Duration             `json:"-"`
+	RealNameEvery    time.Duration             `json:"-"`
+	Shards           int                       `json:"shards"`
+	CreatedAt        time.Time                 `json:"created_at"`
+	UpdatedAt        time.Time                 `json:"updated_at"`
+}
+
+// MarshalJSON adds the durations, in seconds.
+func (a Account) MarshalJSON() ([]byte, error) {
+	type plain Account
+	return json.Marshal(struct {
+		plain
+		FreshForSeconds      int64 `json:"fresh_for_seconds"`
+		BrakeWindowSeconds   int64 `json:"brake_window_seconds"`
+		StateEverySeconds    int64 `json:"state_every_seconds"`
+		UsageEverySeconds    int64 `json:"usage_every_seconds"`
+		RealNameEverySeconds int64 `json:"realname_every_seconds"`
+	}{plain(a), seconds(a.FreshFor), seconds(a.BrakeWindow), seconds(a.StateEvery), seconds(a.UsageEvery), seconds(a.RealNameEvery)})
+}
+
+func seconds(d time.Duration) int64 { return int64(d / time.Second) }
+
+const accountColumns = `id, name, driver, base_url, settings, mode, limit_group_id, zone, realname_required,
+	unplanned, drift_policy, fresh_for_seconds, brake_percent, brake_count, brake_window_seconds,
+	braked_at, braked_because, brake_released_at, stopped_at, stopped_because,
+	state_every_seconds, usage_every_seconds, realname_every_seconds, shards, created_at, updated_at`
+
+func scanAccount(row pgx.Row) (Account, error) {
+	var a Account
+	var settings []byte
+	var fresh, window, stateEvery, usageEvery, realEvery int64
+	var braked, released, stopped *time.Time
+	err := one(row, &a.ID, &a.Name, &a.Driver, &a.BaseURL, &settings, &a.Mode, &a.LimitGroupID, &a.Zone, &a.RealNameRequired,
+		&a.Unplanned, &a.DriftPolicy, &fresh, &a.BrakePercent, &a.BrakeCount, &window,
+		&braked, &a.BrakedBecause, &released, &stopped, &a.StoppedBecause,
+		&stateEvery, &usageEvery, &realEvery, &a.Shards, &a.CreatedAt, &a.UpdatedAt)
+	if err != nil {
+		return Account{}, err
+	}
+	if err := json.Unmarshal(settings, &a.Settings); err != nil {
+		return Account{}, fmt.Errorf("settings of account %d: %w", a.ID, err)
+	}
+	a.FreshFor, a.BrakeWindow = time.Duration(fresh)*time.Second, time.Duration(window)*time.Second
+	a.StateEvery, a.UsageEvery = time.Duration(stateEvery)*time.Second, time.Duration(usageEvery)*time.Second
+	a.RealNameEvery = time.Duration(realEvery) * time.Second
+	a.BrakedAt, a.BrakeReleasedAt, a.StoppedAt = timeOf(braked), timeOf(released), timeOf(stopped)
+	a.CreatedAt, a.UpdatedAt = a.CreatedAt.UTC(), a.UpdatedAt.UTC()
+	return a, nil
+}
+
+// AddAccount adds an account with what is set in a, defaults for what is zero, and a limit group
+// of its own name in monitor mode where a.LimitGroupID is zero. It starts in observe (C9) whatever
+// a.Mode says. The error is ErrAccountExists where the name is taken.
+func (tx *Tx) AddAccount(ctx context.Context, a Account) (Account, error) {
+	if a.LimitGroupID == 0 {
+		err := tx.QueryRow(ctx, `
+			INSERT INTO limit_group (name, created_at) VALUES ($1, $2)
+			ON CONFLICT (name) DO UPDATE SET name = excluded.name RETURNING id`, a.Name, tx.At).Scan(&a.LimitGroupID)
+		if err != nil {
+			return Account{}, fmt.Errorf("add limit group %q: %w", a.Name, err)
+		}
+	}
+	settings, err := json.Marshal(orEmpty(a.Settings))
+	if err != nil {
+		return Account{}, fmt.Errorf("add account %q: %w", a.Name, err)
+	}
+	out, err := scanAccount(tx.QueryRow(ctx, `
+		INSERT INTO account (name, driver, base_url, settings, limit_group_id, zone, realname_required, unplanned, drift_policy,
+			fresh_for_seconds, state_every_seconds, usage_every_seconds, realname_every_seconds, created_at, updated_at)
+		VALUES ($1, $2, $3, $4, $5, coalesce(nullif($6, ''), 'UTC'), $7, coalesce(nullif($8, ''), 'leave'), coalesce(nullif($9, ''), 'enforce'),
+			coalesce(nullif($10::int, 0), 900), coalesce(nullif($11::int, 0), 3600), coalesce(nullif($12::int, 0), 3600),
+			coalesce(nullif($13::int, 0), 86400), $14, $14)
+		RETURNING `+accountColumns,
+		a.Name, a.Driver, a.BaseURL, string(settings), a.LimitGroupID, a.Zone, a.RealNameRequired, string(a.Unplanned), string(a.DriftPolicy),
+		seconds(a.FreshFor), seconds(a.StateEvery), seconds(a.UsageEvery), seconds(a.RealNameEvery), tx.At))
+	if IsUnique(err, "account_name_key") {
+		return Account{}, fmt.Errorf("%w: %q", ErrAccountExists, a.Name)
+	}
+	if err != nil {
+		return Account{}, fmt.Errorf("add account %q: %w", a.Name, err)
+	}
+	_, err = tx.Exec(ctx, `
+		INSERT INTO poll_shard (account_id, shard, lease_until)
+		SELECT $1, generate_series(0, $2::int - 1), '-infinity'`, out.ID, out.Shards)
+	if err != nil {
+		return Account{}, fmt.Errorf("add account %q: %w", a.Name, err)
+	}
+	return out, tx.AddEvents(ctx, []NewEvent{{Kind: EventAccountChanged, AccountID: out.ID, Actor: "system", Data: map[string]string{"change": "added"}}})
+}
+
+func orEmpty(m map[string]string) map[string]string {
+	if m == nil {
+		return map[string]string{}
+	}
+	return m
+}
+
+// SetCredential stores an account's sealed credential (B10).
+func (tx *Tx) SetCredential(ctx context.Context, id simwarden.AccountID, sealed []byte) error {
+	return tx.touchAccount(ctx, id, `credential = $3`, sealed)
+}
+
+// AccountCredential gives the sealed credential, nil where there is none.
+func (s *Store) AccountCredential(ctx context.Context, id simwarden.AccountID) ([]byte, error) {
+	var sealed []byte
+	if err := one(s.pool.QueryRow(ctx, `SELECT credential FROM account WHERE id = $1`, id), &sealed); err != nil {
+		return nil, fmt.Errorf("credential of account %d: %w", id, err)
+	}
+	return sealed, nil
+}
+
+// SetAccountMode switches between observe and act (C9).
+func (tx *Tx) SetAccountMode(ctx context.Context, id simwarden.AccountID, mode simwarden.AccountMode) error {
+	return tx.touchAccount(ctx, id, `mode = $3`, string(mode))
+}
+
+// SetPolling sets how often an account's SIMs are read.
+func (tx *Tx) SetPolling(ctx context.Context, id simwarden.AccountID, state, usage time.Duration) error {
+	return tx.touchAccount(ctx, id, `state_every_seconds = $3, usage_every_seconds = $4`, seconds(state), seconds(usage))
+}
+
+// SetFreshFor sets how old facts may be when a command is sent (E11).
+func (tx *Tx) SetFreshFor(ctx context.Context, id simwarden.AccountID, d time.Duration) error {
+	return tx.touchAccount(ctx, id, `fresh_for_seconds = $3`, seconds(d))
+}
+
+// SetBrake sets the safety brake's share in percent, least count and window (C10).
+func (tx *Tx) SetBrake(ctx context.Context, id simwarden.AccountID, percent, count int, window time.Duration) error {
+	return tx.touchAccount(ctx, id, `brake_percent = $3, brake_count = $4, brake_window_seconds = $5`, percent, count, seconds(window))
+}
+
+// StopAccount stops all calls of an account (G8); it keeps the first reason and says whether it
+// was running until now.
+func (tx *Tx) StopAccount(ctx context.Context, id simwarden.AccountID, because string) (bool, error) {
+	tag, err := tx.Exec(ctx, `UPDATE account SET stopped_at = $2, stopped_because = $3, updated_at = $2 WHERE id = $1 AND stopped_at IS NULL`, id, tx.At, because)
+	if err != nil {
+		return false, fmt.Errorf("stop account %d: %w", id, err)
+	}
+	return tag.RowsAffected() == 1, nil
+}
+
+// StartAccount lets a stopped account's calls go on.
+func (tx *Tx) StartAccount(ctx context.Context, id simwarden.AccountID) error {
+	return tx.touchAccount(ctx, id, `stopped_at = NULL, stopped_because = ''`)
+}
+
+// BrakeAccount holds the account's automatic suspends from now on (C10); it keeps the first
+// reason and says whether the brake was off until now.
+func (tx *Tx) BrakeAccount(ctx context.Context, id simwarden.AccountID, because string) (bool, error) {
+	tag, err := tx.Exec(ctx, `UPDATE account SET braked_at = $2, braked_because = $3, updated_at = $2 WHERE id = $1 AND braked_at IS NULL`, id, tx.At, because)
+	if err != nil {
+		return false, fmt.Errorf("brake account %d: %w", id, err)
+	}
+	return tag.RowsAffected() == 1, nil
+}
+
+// ReleaseBrake lets automatic suspends go on; those before now no longer count.
+func (tx *Tx) ReleaseBrake(ctx context.Context, id simwarden.AccountID) error {
+	return tx.touchAccount(ctx, id, `braked_at = NULL, braked_because = '', brake_released_at = $2`)
+}
+
+// touchAccount runs one UPDATE; $1 is the id and $2 the instant in set. set is constant text.
+func (tx *Tx) touchAccount(ctx context.Context, id simwarden.AccountID, set string, args ...any) error {
+	tag, err := tx.Exec(ctx, `UPDATE account SET updated_at = $2, `+set+` WHERE id = $1`, append([]any{id, tx.At}, args...)...)
+	if err != nil {
+		return fmt.Errorf("change account %d: %w", id, err)
+	}
+	if tag.RowsAffected() == 0 {
+		return fmt.Errorf("account %d: %w", id, ErrNotFound)
+	}
+	return nil
+}
+
+// Accounts gives all accounts by name.
+func (s *Store) Accounts(ctx context.Context) ([]Account, error) {
+	return accounts(ctx, s.pool, `ORDER BY name`)
+}
+
+// Account gives one account by id.
+func (s *Store) Account(ctx context.Context, id simwarden.AccountID) (Account, error) {
+	a, err := scanAccount(s.pool.QueryRow(ctx, `SELECT `+accountColumns+` FROM account WHERE id = $1`, id))
+	if err != nil {
+		return a, fmt.Errorf("account %d: %w", id, err)
+	}
+	return a, nil
+}
+
+// AccountByName gives one account by its name.
+func (s *Store) AccountByName(ctx context.Context, name string) (Account, error) {
+	a, err := scanAccount(s.pool.QueryRow(ctx, `SELECT `+accountColumns+` FROM account WHERE name = $1`, name))
+	if err != nil {
+		return a, fmt.Errorf("account %q: %w", name, err)
+	}
+	return a, nil
+}
+
+// AccountsByID gives the accounts with the ids.
+func (tx *Tx) AccountsByID(ctx context.Context, ids []simwarden.AccountID) (map[simwarden.AccountID]Account, error) {
+	list, err := accounts(ctx, tx, `WHERE id = ANY($1)`, ids)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[simwarden.AccountID]Account, len(list))
+	for _, a := range list {
+		out[a.ID] = a
+	}
+	return out, nil
+}
+
+func accounts(ctx context.Context, db execer, where string, args ...any) ([]Account, error) {
+	rows, err := db.Query(ctx, `SELECT `+accountColumns+` FROM account `+where, args...)
+	if err != nil {
+		return nil, fmt.Errorf("accounts: %w", err)
+	}
+	defer rows.Close()
+	out := []Account{}
+	for rows.Next() {
+		a, err := scanAccount(rows)
+		if err != nil {
+			return nil, fmt.Errorf("accounts: %w", err)
+		}
+		out = append(out, a)
+	}
+	return out, rows.Err()
+}

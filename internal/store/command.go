@@ -1,0 +1,276 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/simwarden/simwarden"
+)
+
+// Cause is what an order or evaluation follows from: the kind of thing and its id (V1).
+type Cause struct {
+	Kind string `json:"kind"`
+	ID   int64  `json:"id"`
+}
+
+// The kinds of cause.
+const (
+	CauseReading      = "reading"
+	CauseSubscription = "subscription"
+	CausePerson       = "person"
+	CausePause        = "pause"
+	CauseEvaluation   = "evaluation"
+	CausePeriodic     = "periodic"
+	CauseCommand      = "command"
+	CauseAccount      = "account"
+)
+
+// Command is one decision to suspend or resume one SIM, on its way to the carrier.
+type Command struct {
+	ID               simwarden.CommandID      `json:"id"`
+	SIMID            simwarden.SIMID          `json:"sim_id"`
+	ICCID            string                   `json:"iccid"`
+	AccountID        simwarden.AccountID      `json:"account_id"`
+	Direction        simwarden.Direction      `json:"direction"`
+	Scene            simwarden.Scene          `json:"scene"`
+	Reason           simwarden.Reason         `json:"reason"`
+	SubscriptionID   simwarden.SubscriptionID `json:"subscription_id,omitempty"`
+	Cause            Cause                    `json:"cause"`
+	AskedBy          string                   `json:"asked_by"`
+	Decision         simwarden.Decision       `json:"decision"`
+	State            simwarden.CommandState   `json:"state"`
+	Priority         int                      `json:"priority"`
+	RunAt            time.Time                `json:"run_at"`
+	HeldBy           string                   `json:"held_by,omitempty"`
+	Attempt          int                      `json:"attempt"`
+	Failures         int                      `json:"failures"`
+	ThrottledSinceAt time.Time                `json:"throttled_since_at,omitzero"`
+	ClaimedBy        string                   `json:"-"`
+	ClaimUntil       time.Time                `json:"claim_until,omitzero"`
+	MayActUntil      time.Time                `json:"may_act_until,omitzero"`
+	Handle           string                   `json:"handle,omitempty"`
+	ConfirmUntil     time.Time                `json:"confirm_until,omitzero"`
+	LastClass        string                   `json:"last_class,omitempty"`
+	LastCode         string                   `json:"last_code,omitempty"`
+	LastMessage      string                   `json:"last_message,omitempty"`
+	CreatedAt        time.Time                `json:"created_at"`
+	UpdatedAt        time.Time                `json:"updated_at"`
+	EndedAt          time.Time                `json:"ended_at,omitzero"`
+	EndBecause       string                   `json:"end_because,omitempty"`
+}
+
+const commandColumns = `c.id, c.sim_id, s.iccid, c.account_id, c.direction, c.scene, c.reason, coalesce(c.subscription_id, 0),
+	c.cause_kind, c.cause_id, c.asked_by, c.decision, c.state, c.priority, c.run_at, c.held_by, c.attempt, c.failures,
+	c.throttled_since_at, c.claimed_by, c.claim_until, c.may_act_until, c.handle, c.confirm_until,
+	c.last_class, c.last_code, c.last_message, c.created_at, c.updated_at, c.ended_at, c.end_because`
+
+func scanCommand(row pgx.Row) (Command, error) {
+	var c Command
+	var throttled, claim, may, confirm, ended *time.Time
+	err := one(row, &c.ID, &c.SIMID, &c.ICCID, &c.AccountID, &c.Direction, &c.Scene, &c.Reason, &c.SubscriptionID,
+		&c.Cause.Kind, &c.Cause.ID, &c.AskedBy, &c.Decision, &c.State, &c.Priority, &c.RunAt, &c.HeldBy, &c.Attempt, &c.Failures,
+		&throttled, &c.ClaimedBy, &claim, &may, &c.Handle, &confirm,
+		&c.LastClass, &c.LastCode, &c.LastMessage, &c.CreatedAt, &c.UpdatedAt, &ended, &c.EndBecause)
+	if err != nil {
+		return Command{}, err
+	}
+	c.ThrottledSinceAt, c.ClaimUntil, c.MayActUntil, c.ConfirmUntil, c.EndedAt = timeOf(throttled), timeOf(claim), timeOf(may), timeOf(confirm), timeOf(ended)
+	c.RunAt, c.CreatedAt, c.UpdatedAt = c.RunAt.UTC(), c.CreatedAt.UTC(), c.UpdatedAt.UTC()
+	return c, nil
+}
+
+func scanCommands(rows pgx.Rows, err error) ([]Command, error) {
+	if err != nil {
+		return nil, fmt.Errorf("commands: %w", err)
+	}
+	defer rows.Close()
+	out := []Command{}
+	for rows.Next() {
+		c, err := scanCommand(rows)
+		if err != nil {
+			return nil, fmt.Errorf("commands: %w", err)
+		}
+		out = append(out, c)
+	}
+	return out, rows.Err()
+}
+
+// NewCommand is a command to open.
+type NewCommand struct {
+	SIMID          simwarden.SIMID
+	AccountID      simwarden.AccountID
+	Direction      simwarden.Direction
+	Scene          simwarden.Scene
+	Reason         simwarden.Reason
+	SubscriptionID simwarden.SubscriptionID
+	Cause          Cause
+	AskedBy        string
+	Decision       simwarden.Decision
+	Priority       int
+}
+
+// OpenCommand writes a queued command, to be sent at once. Only reconcile calls it. A second open
+// command for a SIM is refused by the index command_open (C2).
+func (tx *Tx) OpenCommand(ctx context.Context, c NewCommand) (simwarden.CommandID, error) {
+	decision, err := marshalText(c.Decision)
+	if err != nil {
+		return 0, err
+	}
+	var id simwarden.CommandID
+	err = tx.QueryRow(ctx, `
+		INSERT INTO command (sim_id, account_id, direction, scene, reason, subscription_id, cause_kind, cause_id, asked_by,
+			decision, state, priority, run_at, created_at, updated_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'queued', $11, $12, $12, $12) RETURNING id`,
+		c.SIMID, c.AccountID, string(c.Direction), string(c.Scene), string(c.Reason), nullID(int64(c.SubscriptionID)),
+		c.Cause.Kind, c.Cause.ID, c.AskedBy, decision, c.Priority, tx.At).Scan(&id)
+	if err != nil {
+		return 0, fmt.Errorf("open %s of sim %d: %w", c.Direction, c.SIMID, err)
+	}
+	return id, nil
+}
+
+// TriggerLapse notes that a lapse or refund has triggered its one command for a paused SIM (E6);
+// false where it had before.
+func (tx *Tx) TriggerLapse(ctx context.Context, sim simwarden.SIMID, sub simwarden.SubscriptionID, scene simwarden.Scene, command simwarden.CommandID) (bool, error) {
+	tag, err := tx.Exec(ctx, `
+		INSERT INTO lapse_trigger (sim_id, subscription_id, scene, command_id, triggered_at) VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT DO NOTHING`, sim, sub, string(scene), command, tx.At)
+	if err != nil {
+		return false, fmt.Errorf("trigger lapse of sim %d: %w", sim, err)
+	}
+	return tag.RowsAffected() == 1, nil
+}
+
+// LapseTriggered says whether TriggerLapse has succeeded before.
+func (tx *Tx) LapseTriggered(ctx context.Context, sim simwarden.SIMID, sub simwarden.SubscriptionID, scene simwarden.Scene) (bool, error) {
+	var yes bool
+	err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM lapse_trigger WHERE sim_id = $1 AND subscription_id = $2 AND scene = $3)`,
+		sim, sub, string(scene)).Scan(&yes)
+	if err != nil {
+		return false, fmt.Errorf("lapse of sim %d: %w", sim, err)
+	}
+	return yes, nil
+}
+
+// EndCommand ends an open command that is still in state from, writes its record (R1) and lets
+// evaluations that waited for it run at once. False: somebody else has moved it meanwhile.
+func (tx *Tx) EndCommand(ctx context.Context, id simwarden.CommandID, from, to simwarden.CommandState, because string) (bool, error) {
+	var sim simwarden.SIMID
+	err := tx.QueryRow(ctx, `
+		UPDATE command SET state = $3, end_because = $4, ended_at = $5, updated_at = $5, held_by = '', claim_until = NULL, claimed_by = ''
+		WHERE id = $1 AND state = $2 RETURNING sim_id`, id, string(from), string(to), because, tx.At).Scan(&sim)
+	if err == pgx.ErrNoRows {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("end command %d: %w", id, err)
+	}
+	if err := tx.writeRecord(ctx, id); err != nil {
+		return false, err
+	}
+	_, err = tx.Exec(ctx, `UPDATE evaluation_request SET run_at = $2 WHERE sim_id = $1 AND done_at IS NULL AND run_at > $2`, sim, tx.At)
+	if err != nil {
+		return false, fmt.Errorf("end command %d: wake evaluations: %w", id, err)
+	}
+	return true, nil
+}
+
+// writeRecord copies an ended command with its attempts into the records (R1).
+func (tx *Tx) writeRecord(ctx context.Context, id simwarden.CommandID) error {
+	_, err := tx.Exec(ctx, `
+		INSERT INTO command_record (command_id, ended_at, sim_id, iccid, device_id, account_id, direction, scene, reason,
+			subscription_id, status, end_because, asked_by, class, code, message, rule, decision, attempts, created_at)
+		SELECT c.id, c.ended_at, c.sim_id, s.iccid, s.device_id, c.account_id, c.direction, c.scene, c.reason,
+			c.subscription_id, c.state, c.end_because, c.asked_by, c.last_class, c.last_code, c.last_message,
+			coalesce((SELECT t.rule FROM attempt t WHERE t.command_id = c.id ORDER BY t.number DESC LIMIT 1), ''),
+			c.decision,
+			coalesce((SELECT jsonb_agg(jsonb_build_object('number', t.number, 'request_id', t.request_id, 'claimed_at', t.claimed_at,
+				'ended_at', t.ended_at, 'outcome', t.outcome, 'class', t.class, 'http_status', t.http_status, 'code', t.code,
+				'message', t.message, 'rule', t.rule) ORDER BY t.number) FROM attempt t WHERE t.command_id = c.id), '[]'),
+			c.created_at
+		FROM command c JOIN sim s ON s.id = c.sim_id WHERE c.id = $1`, id)
+	if err != nil {
+		return fmt.Errorf("write record of command %d: %w", id, err)
+	}
+	return nil
+}
+
+// ObserveCommand writes what would have been sent for an account in observe mode (C9): a command
+// that ends as it begins, and its record. The same order for a SIM is written again only when
+// something else came between.
+func (tx *Tx) ObserveCommand(ctx context.Context, c NewCommand) (bool, error) {
+	decision, err := marshalText(c.Decision)
+	if err != nil {
+		return false, err
+	}
+	var id simwarden.CommandID
+	err = tx.QueryRow(ctx, `
+		INSERT INTO command (sim_id, account_id, direction, scene, reason, subscription_id, cause_kind, cause_id, asked_by,
+			decision, state, priority, run_at, created_at, updated_at, ended_at, end_because)
+		SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'observed', $11, $12, $12, $12, $12, 'the account is in observe mode'
+		WHERE NOT EXISTS (
+			SELECT FROM (SELECT direction, reason, state FROM command WHERE sim_id = $1 ORDER BY id DESC LIMIT 1) latest
+			WHERE latest.state = 'observed' AND latest.direction = $3 AND latest.reason = $5 AND $4 <> 'manual')
+		RETURNING id`,
+		c.SIMID, c.AccountID, string(c.Direction), string(c.Scene), string(c.Reason), nullID(int64(c.SubscriptionID)),
+		c.Cause.Kind, c.Cause.ID, c.AskedBy, decision, c.Priority, tx.At).Scan(&id)
+	if err == pgx.ErrNoRows {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("observe %s of sim %d: %w", c.Direction, c.SIMID, err)
+	}
+	return true, tx.writeRecord(ctx, id)
+}
+
+// AutomaticSuspends counts an account's automatic suspends since an instant, those of plan ends
+// aside: what the safety brake looks at (C10).
+func (tx *Tx) AutomaticSuspends(ctx context.Context, account simwarden.AccountID, since time.Time) (int, error) {
+	var n int
+	err := tx.QueryRow(ctx, `
+		SELECT count(*) FROM command WHERE account_id = $1 AND direction = 'suspend' AND created_at > $2
+		  AND scene NOT IN ('plan_lapsed', 'refunded', 'manual') AND state <> 'observed'`, account, since).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("count suspends of account %d: %w", account, err)
+	}
+	return n, nil
+}
+
+// CommandFilter narrows a list of commands; zero fields do not.
+type CommandFilter struct {
+	SIMID     simwarden.SIMID
+	AccountID simwarden.AccountID
+	State     simwarden.CommandState
+	OpenOnly  bool
+	Before    simwarden.CommandID // the last id of the page before
+	Limit     int
+}
+
+// Commands lists commands, newest first.
+func (s *Store) Commands(ctx context.Context, f CommandFilter) ([]Command, error) {
+	return scanCommands(s.pool.Query(ctx, `SELECT `+commandColumns+` FROM command c JOIN sim s ON s.id = c.sim_id
+		WHERE ($1::bigint = 0 OR c.sim_id = $1) AND ($2::bigint = 0 OR c.account_id = $2) AND ($3 = '' OR c.state = $3)
+		  AND (NOT $4 OR c.state IN ('queued', 'sending', 'verifying', 'confirming')) AND ($5::bigint = 0 OR c.id < $5)
+		ORDER BY c.id DESC LIMIT $6`, f.SIMID, f.AccountID, string(f.State), f.OpenOnly, f.Before, f.Limit))
+}
+
+// CommandByID gives one command.
+func (s *Store) CommandByID(ctx context.Context, id simwarden.CommandID) (Command, error) {
+	c, err := scanCommand(s.pool.QueryRow(ctx, `SELECT `+commandColumns+` FROM command c JOIN sim s ON s.id = c.sim_id WHERE c.id = $1`, id))
+	if err != nil {
+		return c, fmt.Errorf("command %d: %w", id, err)
+	}
+	return c, nil
+}
+
+func marshalText(v any) (string, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return "", fmt.Errorf("marshal %T: %w", v, err)
+	}
+	return string(b), nil
+}

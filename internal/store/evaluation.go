@@ -1,0 +1,134 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/simwarden/simwarden"
+)
+
+// Evaluation is a request to judge a SIM, or all SIMs of a device, with its scene (E4).
+type Evaluation struct {
+	ID             simwarden.EvaluationID
+	SIMID          simwarden.SIMID
+	DeviceID       simwarden.DeviceID
+	Scene          simwarden.Scene
+	Cause          Cause
+	SubscriptionID simwarden.SubscriptionID
+	AskedBy        string
+	AskedAt        time.Time
+	RunAt          time.Time // zero: at once
+	Tries          int
+}
+
+// RequestEvaluation writes a request in the cause's own transaction (C1, V1).
+func (tx *Tx) RequestEvaluation(ctx context.Context, e Evaluation) (simwarden.EvaluationID, error) {
+	if e.RunAt.IsZero() {
+		e.RunAt = tx.At
+	}
+	var id simwarden.EvaluationID
+	err := tx.QueryRow(ctx, `
+		INSERT INTO evaluation_request (sim_id, device_id, scene, cause_kind, cause_id, subscription_id, asked_by, asked_at, run_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING id`,
+		nullID(int64(e.SIMID)), nullID(int64(e.DeviceID)), string(e.Scene), e.Cause.Kind, e.Cause.ID,
+		nullID(int64(e.SubscriptionID)), e.AskedBy, tx.At, e.RunAt).Scan(&id)
+	if err != nil {
+		return 0, fmt.Errorf("request evaluation: %w", err)
+	}
+	return id, nil
+}
+
+// TakeEvaluations locks up to limit due requests for the rest of the transaction; others pass
+// over them.
+func (tx *Tx) TakeEvaluations(ctx context.Context, limit int) ([]Evaluation, error) {
+	rows, err := tx.Query(ctx, `
+		SELECT id, coalesce(sim_id, 0), coalesce(device_id, 0), scene, cause_kind, cause_id, coalesce(subscription_id, 0), asked_by, asked_at, run_at, tries
+		FROM evaluation_request WHERE done_at IS NULL AND run_at <= $1 ORDER BY run_at LIMIT $2 FOR UPDATE SKIP LOCKED`, tx.At, limit)
+	if err != nil {
+		return nil, fmt.Errorf("take evaluations: %w", err)
+	}
+	defer rows.Close()
+	var out []Evaluation
+	for rows.Next() {
+		var e Evaluation
+		if err := rows.Scan(&e.ID, &e.SIMID, &e.DeviceID, &e.Scene, &e.Cause.Kind, &e.Cause.ID, &e.SubscriptionID, &e.AskedBy, &e.AskedAt, &e.RunAt, &e.Tries); err != nil {
+			return nil, fmt.Errorf("take evaluations: %w", err)
+		}
+		e.AskedAt, e.RunAt = e.AskedAt.UTC(), e.RunAt.UTC()
+		out = append(out, e)
+	}
+	return out, rows.Err()
+}
+
+// FinishEvaluation marks a request as worked off, with what came of it.
+func (tx *Tx) FinishEvaluation(ctx context.Context, id simwarden.EvaluationID, outcome string) error {
+	if _, err := tx.Exec(ctx, `UPDATE evaluation_request SET done_at = $2, outcome = $3 WHERE id = $1`, id, tx.At, outcome); err != nil {
+		return fmt.Errorf("finish evaluation %d: %w", id, err)
+	}
+	return nil
+}
+
+// PutOffEvaluation lets a request wait until an instant, counting a try where it failed.
+func (tx *Tx) PutOffEvaluation(ctx context.Context, id simwarden.EvaluationID, until time.Time, failed bool) error {
+	_, err := tx.Exec(ctx, `UPDATE evaluation_request SET run_at = $2, tries = tries + CASE WHEN $3 THEN 1 ELSE 0 END WHERE id = $1`, id, until, failed)
+	if err != nil {
+		return fmt.Errorf("put off evaluation %d: %w", id, err)
+	}
+	return nil
+}
+
+// PruneEvaluations deletes requests worked off before an instant, up to limit; it gives how many.
+func (s *Store) PruneEvaluations(ctx context.Context, before time.Time, limit int) (int64, error) {
+	tag, err := s.pool.Exec(ctx, `
+		DELETE FROM evaluation_request WHERE id IN (SELECT id FROM evaluation_request WHERE done_at < $1 LIMIT $2)`, before, limit)
+	if err != nil {
+		return 0, fmt.Errorf("prune evaluations: %w", err)
+	}
+	return tag.RowsAffected(), nil
+}
+
+// SIMsOfDevice gives the ids of a device's SIMs.
+func (tx *Tx) SIMsOfDevice(ctx context.Context, id simwarden.DeviceID) ([]simwarden.SIMID, error) {
+	rows, err := tx.Query(ctx, `SELECT id FROM sim WHERE device_id = $1 ORDER BY id`, id)
+	if err != nil {
+		return nil, fmt.Errorf("sims of device %d: %w", id, err)
+	}
+	defer rows.Close()
+	var out []simwarden.SIMID
+	for rows.Next() {
+		var sim simwarden.SIMID
+		if err := rows.Scan(&sim); err != nil {
+			return nil, fmt.Errorf("sims of device %d: %w", id, err)
+		}
+		out = append(out, sim)
+	}
+	return out, rows.Err()
+}
+
+// SIMsAfter gives up to limit ids of SIMs after one, for the periodic evaluation to walk the fleet.
+func (s *Store) SIMsAfter(ctx context.Context, after simwarden.SIMID, limit int) ([]simwarden.SIMID, error) {
+	rows, err := s.pool.Query(ctx, `SELECT id FROM sim WHERE id > $1 ORDER BY id LIMIT $2`, after, limit)
+	if err != nil {
+		return nil, fmt.Errorf("walk sims: %w", err)
+	}
+	defer rows.Close()
+	var out []simwarden.SIMID
+	for rows.Next() {
+		var sim simwarden.SIMID
+		if err := rows.Scan(&sim); err != nil {
+			return nil, fmt.Errorf("walk sims: %w", err)
+		}
+		out = append(out, sim)
+	}
+	return out, rows.Err()
+}
+
+// CountSIMs is how many SIMs there are.
+func (s *Store) CountSIMs(ctx context.Context) (int64, error) {
+	var n int64
+	if err := s.pool.QueryRow(ctx, `SELECT count(*) FROM sim`).Scan(&n); err != nil {
+		return 0, fmt.Errorf("count sims: %w", err)
+	}
+	return n, nil
+}

@@ -1,0 +1,206 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/simwarden/simwarden"
+)
+
+// Asset is what a plan is bought for: a standalone SIM or a device. Exactly one is set.
+type Asset struct {
+	SIMID    simwarden.SIMID
+	DeviceID simwarden.DeviceID
+}
+
+// ErrImportedBefore says that a subscription with this import reference is there already.
+var ErrImportedBefore = errors.New("imported before")
+
+const subscriptionColumns = `b.id, coalesce(b.sim_id, 0), coalesce(b.device_id, 0), b.plan_id, p.code, b.kind, b.state,
+	b.start_at, b.end_at, b.next_reset_at, b.allowance_bytes, b.used_bytes`
+
+func scanSubscription(row pgx.Row) (simwarden.Subscription, error) {
+	var b simwarden.Subscription
+	var start, end, reset *time.Time
+	err := one(row, &b.ID, &b.SIMID, &b.DeviceID, &b.PlanID, &b.PlanCode, &b.Kind, &b.State, &start, &end, &reset, &b.AllowanceBytes, &b.UsedBytes)
+	b.StartAt, b.EndAt, b.NextResetAt = timeOf(start), timeOf(end), timeOf(reset)
+	return b, err
+}
+
+func subscriptions(ctx context.Context, db execer, rest string, args ...any) ([]simwarden.Subscription, error) {
+	rows, err := db.Query(ctx, `SELECT `+subscriptionColumns+` FROM subscription b JOIN plan p ON p.id = b.plan_id `+rest, args...)
+	if err != nil {
+		return nil, fmt.Errorf("subscriptions: %w", err)
+	}
+	defer rows.Close()
+	out := []simwarden.Subscription{}
+	for rows.Next() {
+		b, err := scanSubscription(rows)
+		if err != nil {
+			return nil, fmt.Errorf("subscriptions: %w", err)
+		}
+		out = append(out, b)
+	}
+	return out, rows.Err()
+}
+
+// AssetOfSIM is what plans for a SIM are bought for: its device where it is in one.
+func (tx *Tx) AssetOfSIM(ctx context.Context, id simwarden.SIMID) (Asset, error) {
+	var a Asset
+	err := one(tx.QueryRow(ctx, `SELECT CASE WHEN device_id IS NULL THEN id ELSE 0 END, coalesce(device_id, 0) FROM sim WHERE id = $1`, id), &a.SIMID, &a.DeviceID)
+	if err != nil {
+		return a, fmt.Errorf("sim %d: %w", id, err)
+	}
+	return a, nil
+}
+
+// LockAsset locks what is bought and ended for an asset, so that purchases, lapses and resets of
+// one asset happen one after another. It comes before the locks of its SIMs.
+func (tx *Tx) LockAsset(ctx context.Context, a Asset) error {
+	var err error
+	if a.DeviceID != 0 {
+		_, err = tx.Exec(ctx, `SELECT FROM device WHERE id = $1 FOR NO KEY UPDATE`, a.DeviceID)
+	} else {
+		_, err = tx.Exec(ctx, `SELECT FROM sim WHERE id = $1 FOR NO KEY UPDATE`, a.SIMID)
+	}
+	if err != nil {
+		return fmt.Errorf("lock asset: %w", err)
+	}
+	return nil
+}
+
+// LiveSubscriptions gives an asset's active, exhausted and queued subscriptions in the order in
+// which they were bought.
+func (tx *Tx) LiveSubscriptions(ctx context.Context, a Asset) ([]simwarden.Subscription, error) {
+	return subscriptions(ctx, tx, `
+		WHERE (b.sim_id = $1 OR b.device_id = $2) AND b.state IN ('active', 'exhausted', 'queued') ORDER BY b.id`,
+		nullID(int64(a.SIMID)), nullID(int64(a.DeviceID)))
+}
+
+// SubscriptionsOf gives the latest of a SIM's asset's subscriptions, ended ones too, newest first.
+func (s *Store) SubscriptionsOf(ctx context.Context, sim simwarden.SIMID, limit int) ([]simwarden.Subscription, error) {
+	return subscriptions(ctx, s.pool, `
+		WHERE b.sim_id = $1 OR b.device_id = (SELECT device_id FROM sim WHERE id = $1) ORDER BY b.id DESC LIMIT $2`, sim, limit)
+}
+
+// SubscriptionByID gives one subscription.
+func (tx *Tx) SubscriptionByID(ctx context.Context, id simwarden.SubscriptionID) (simwarden.Subscription, error) {
+	b, err := scanSubscription(tx.QueryRow(ctx, `SELECT `+subscriptionColumns+` FROM subscription b JOIN plan p ON p.id = b.plan_id WHERE b.id = $1`, id))
+	if err != nil {
+		return b, fmt.Errorf("subscription %d: %w", id, err)
+	}
+	return b, nil
+}
+
+// AddSubscription writes a bought plan as it stands in b (queued, or active with its bounds) and
+// marks the asset as planned. importRef, where not empty, makes a second import of the same row
+// ErrImportedBefore.
+func (tx *Tx) AddSubscription(ctx context.Context, b simwarden.Subscription, by, importRef string) (simwarden.SubscriptionID, error) {
+	var ref *string
+	if importRef != "" {
+		ref = &importRef
+	}
+	var id simwarden.SubscriptionID
+	err := tx.QueryRow(ctx, `
+		INSERT INTO subscription (sim_id, device_id, plan_id, kind, state, start_at, end_at, next_reset_at, allowance_bytes, used_bytes, bought_at, bought_by, import_ref)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+		ON CONFLICT (import_ref) WHERE import_ref IS NOT NULL DO NOTHING RETURNING id`,
+		nullID(int64(b.SIMID)), nullID(int64(b.DeviceID)), b.PlanID, string(b.Kind), string(b.State),
+		nullTime(b.StartAt), nullTime(b.EndAt), nullTime(b.NextResetAt), b.AllowanceBytes, b.UsedBytes, tx.At, by, ref).Scan(&id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, fmt.Errorf("subscription %q: %w", importRef, ErrImportedBefore)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("add subscription: %w", err)
+	}
+	if b.Kind != simwarden.PlanMain {
+		return id, nil
+	}
+	if b.DeviceID != 0 {
+		_, err = tx.Exec(ctx, `UPDATE device SET ever_planned = true WHERE id = $1 AND NOT ever_planned`, b.DeviceID)
+	} else {
+		_, err = tx.Exec(ctx, `UPDATE sim SET ever_planned = true WHERE id = $1 AND NOT ever_planned`, b.SIMID)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("add subscription: %w", err)
+	}
+	return id, nil
+}
+
+// TakeLapsed locks up to limit subscriptions whose end has come, oldest end first, for the rest of
+// the transaction; other sweepers pass over them.
+func (tx *Tx) TakeLapsed(ctx context.Context, limit int) ([]simwarden.Subscription, error) {
+	return subscriptions(ctx, tx, `
+		WHERE b.state IN ('active', 'exhausted') AND b.end_at <= $1 ORDER BY b.end_at, b.id LIMIT $2 FOR UPDATE OF b SKIP LOCKED`, tx.At, limit)
+}
+
+// TakeResets locks up to limit subscriptions whose allowance is due to be full again.
+func (tx *Tx) TakeResets(ctx context.Context, limit int) ([]simwarden.Subscription, error) {
+	return subscriptions(ctx, tx, `
+		WHERE b.state IN ('active', 'exhausted') AND b.next_reset_at <= $1 AND b.end_at > $1
+		ORDER BY b.next_reset_at, b.id LIMIT $2 FOR UPDATE OF b SKIP LOCKED`, tx.At, limit)
+}
+
+// EndSubscription ends one that is still active, exhausted or queued; false where it had ended.
+func (tx *Tx) EndSubscription(ctx context.Context, id simwarden.SubscriptionID, state simwarden.SubscriptionState) (bool, error) {
+	tag, err := tx.Exec(ctx, `
+		UPDATE subscription SET state = $2, ended_at = $3 WHERE id = $1 AND state IN ('active', 'exhausted', 'queued')`, id, string(state), tx.At)
+	if err != nil {
+		return false, fmt.Errorf("end subscription %d: %w", id, err)
+	}
+	return tag.RowsAffected() == 1, nil
+}
+
+// StartSubscription makes a queued one active with its bounds; false where it was not queued.
+func (tx *Tx) StartSubscription(ctx context.Context, id simwarden.SubscriptionID, start, end, nextReset time.Time) (bool, error) {
+	tag, err := tx.Exec(ctx, `
+		UPDATE subscription SET state = 'active', start_at = $2, end_at = $3, next_reset_at = $4 WHERE id = $1 AND state = 'queued'`,
+		id, start, end, nullTime(nextReset))
+	if err != nil {
+		return false, fmt.Errorf("start subscription %d: %w", id, err)
+	}
+	return tag.RowsAffected() == 1, nil
+}
+
+// ResetSubscription makes the allowance full again (L5) and sets the next reset.
+func (tx *Tx) ResetSubscription(ctx context.Context, id simwarden.SubscriptionID, nextReset time.Time) error {
+	_, err := tx.Exec(ctx, `
+		UPDATE subscription SET used_bytes = 0, state = 'active', next_reset_at = $2 WHERE id = $1 AND state IN ('active', 'exhausted')`,
+		id, nullTime(nextReset))
+	if err != nil {
+		return fmt.Errorf("reset subscription %d: %w", id, err)
+	}
+	return nil
+}
+
+// SpentRow is bytes to add to one subscription.
+type SpentRow struct {
+	ID        simwarden.SubscriptionID
+	UsedBytes int64
+	Exhausted bool
+}
+
+// Spend adds used bytes to subscriptions and marks the exhausted ones.
+func (tx *Tx) Spend(ctx context.Context, rows []SpentRow) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	ids, used, exhausted := make([]int64, len(rows)), make([]int64, len(rows)), make([]bool, len(rows))
+	for i, r := range rows {
+		ids[i], used[i], exhausted[i] = int64(r.ID), r.UsedBytes, r.Exhausted
+	}
+	_, err := tx.Exec(ctx, `
+		UPDATE subscription b SET used_bytes = b.used_bytes + v.used,
+			state = CASE WHEN v.exhausted THEN 'exhausted' ELSE b.state END
+		FROM (SELECT id, sum(used)::bigint AS used, bool_or(exhausted) AS exhausted
+		      FROM unnest($1::bigint[], $2::bigint[], $3::bool[]) AS u (id, used, exhausted) GROUP BY id) v
+		WHERE b.id = v.id AND b.state IN ('active', 'exhausted')`, ids, used, exhausted)
+	if err != nil {
+		return fmt.Errorf("spend on %d subscriptions: %w", len(rows), err)
+	}
+	return nil
+}
