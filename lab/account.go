@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/simwarden/simwarden"
@@ -50,13 +51,13 @@ type Account struct {
 	ordinal int
 	scale   float64
 
+	flaps atomic.Uint64
+
 	mu      sync.RWMutex
 	sims    []*sim
 	byICCID map[string]*sim
 	byKey   map[string]*sim
 	creds   map[string]string
-	flaps   uint64
-	lastEnd int // where the last list page ended, for ListRepeat
 }
 
 // Name is the account's name.
@@ -163,7 +164,7 @@ func (a *Account) SetState(iccid string, state simwarden.State) error {
 		return fmt.Errorf("set sim %s of account %s to %q: %w", iccid, a.Name(), state, ErrState)
 	}
 	return a.change(iccid, "set the state", func(s *sim, now time.Time) {
-		s.pending = -1
+		s.pending = nil
 		s.turn(a, word, now, "portal")
 	})
 }

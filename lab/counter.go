@@ -24,20 +24,17 @@ type counterKey struct {
 }
 
 type counters struct {
-	mu          sync.Mutex
-	byOperation map[counterKey]int
-	violations  map[counterKey]int
+	mu         sync.Mutex
+	requests   map[counterKey]int
+	violations map[counterKey]int
 }
 
 func (c *counters) count(line *LogLine) {
 	key := counterKey{line.Account, line.Operation, line.Answer}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.byOperation[key]++
+	c.requests[key]++
 	if line.LimitViolation != "" {
-		if c.violations == nil {
-			c.violations = make(map[counterKey]int)
-		}
 		c.violations[key]++
 	}
 }
@@ -46,8 +43,8 @@ func (c *counters) count(line *LogLine) {
 func (w *World) Counters() []Counter {
 	c := &w.counters
 	c.mu.Lock()
-	out := make([]Counter, 0, len(c.byOperation))
-	for key, n := range c.byOperation {
+	out := make([]Counter, 0, len(c.requests))
+	for key, n := range c.requests {
 		out = append(out, Counter{key.account, key.operation, key.answer, n, c.violations[key]})
 	}
 	c.mu.Unlock()

@@ -5,13 +5,15 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/simwarden/simwarden"
 )
 
-// The faults by name (reliability.md 4.3). Where a Fault names no operations, those that act or
-// lie about acting meet changes only, list faults meet lists, the others any request.
+// The faults by name (reliability.md 4.3). Where a Fault names no operations, those that act
+// meet changes only (with operations named, a read can hang too); list faults meet lists, faults of
+// what is read meet reads and lists, the others any request.
 const (
 	ActThenHang  = "act_then_hang"  // F20: acts, never answers; Seconds bounds it
 	ActThenReset = "act_then_reset" // F20: acts, then resets the connection
@@ -31,7 +33,7 @@ const (
 	UnitChange   = "unit_change"    // F29: usage times Factor (1024)
 	UsageDown    = "usage_down"     // F28: usage times Factor (0.5)
 	ListMissing  = "list_missing"   // F32: a page lacks about every tenth SIM, or those of ICCIDs
-	ListRepeat   = "list_repeat"    // F32: a page is answered again in place of the next one
+	ListRepeat   = "list_repeat"    // F32: Variant page: the page before comes again in its place; cursor: its own cursor is given as the next
 	ListShort    = "list_short"     // F32: a page is cut to a third and the list ends there
 	ListEmpty    = "list_empty"     // F32: an empty list with 200
 	TokenExpire  = "token_expire"   // F34: every token given out is void from now on
@@ -43,7 +45,8 @@ const (
 type faultPhase uint8
 
 const (
-	phaseDoor   faultPhase = iota // before the request is looked at
+	phaseDelay  faultPhase = iota // before anything else
+	phaseDoor                     // before the request is looked at
 	phaseAct                      // about acting
 	phaseRead                     // about what is shown
 	phaseAnswer                   // about how the answer goes out
@@ -60,6 +63,7 @@ var (
 	changesOnly = []Kind{KindChange}
 	reading     = []Kind{KindRead, KindList}
 	listsOnly   = []Kind{KindList}
+	withToken   = []Kind{KindChange, KindRead, KindList}
 	faultSpecs  = map[string]faultSpec{
 		ActThenHang:  {phase: phaseAct, kinds: changesOnly, seconds: 600},
 		ActThenReset: {phase: phaseAct, kinds: changesOnly},
@@ -79,13 +83,13 @@ var (
 		UnitChange:   {phase: phaseRead, kinds: reading},
 		UsageDown:    {phase: phaseRead, kinds: reading},
 		ListMissing:  {phase: phaseRead, kinds: listsOnly},
-		ListRepeat:   {phase: phaseRead, kinds: listsOnly},
+		ListRepeat:   {phase: phaseRead, kinds: listsOnly, variants: []string{"page", "cursor"}},
 		ListShort:    {phase: phaseRead, kinds: listsOnly},
 		ListEmpty:    {phase: phaseRead, kinds: listsOnly},
-		TokenExpire:  {phase: phaseDoor},
+		TokenExpire:  {phase: phaseDoor, kinds: withToken},
 		AuthFail:     {phase: phaseDoor},
 		Maintenance:  {phase: phaseDoor},
-		Slow:         {phase: phaseDoor, seconds: 1},
+		Slow:         {phase: phaseDelay, seconds: 1},
 	}
 )
 
@@ -156,7 +160,7 @@ type faultSet struct {
 	nextID   int
 	on       []*activeFault
 	injected map[string]int
-	any      bool // read without the lock by nobody: guarded by mu
+	active   atomic.Int32 // how many are on, to look at without the lock
 }
 
 type activeFault struct {
@@ -181,6 +185,7 @@ func (s *faultSet) set(f Fault) (int, error) {
 		}
 	}
 	s.on = append(s.on, active)
+	s.active.Store(int32(len(s.on)))
 	return f.ID, nil
 }
 
@@ -189,6 +194,7 @@ func (s *faultSet) clear(match func(Fault) bool) int {
 	defer s.mu.Unlock()
 	before := len(s.on)
 	s.on = slices.DeleteFunc(s.on, func(a *activeFault) bool { return match(a.Fault) })
+	s.active.Store(int32(len(s.on)))
 	return before - len(s.on)
 }
 
@@ -215,6 +221,9 @@ func (s *faultSet) counts() map[string]int {
 // strike gives the faults that strike this request, at most one of each phase but phaseRead,
 // oldest first.
 func (s *faultSet) strike(account string, req *Request, iccid string) []Fault {
+	if s.active.Load() == 0 {
+		return nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []Fault
@@ -235,6 +244,7 @@ func (s *faultSet) strike(account string, req *Request, iccid string) []Fault {
 		out = append(out, a.Fault)
 		if a.Count > 0 && a.Struck >= a.Count {
 			s.on = slices.Delete(s.on, i, i+1)
+			s.active.Store(int32(len(s.on)))
 			i--
 		}
 	}
@@ -247,7 +257,7 @@ func (a *activeFault) meets(spec faultSpec, account string, req *Request, iccid 
 		return false
 	case len(a.Operations) > 0 && !slices.Contains(a.Operations, req.Operation):
 		return false
-	case spec.phase != phaseDoor && spec.phase != phaseAnswer && !slices.Contains(spec.kinds, req.Kind):
+	case spec.kinds != nil && !slices.Contains(spec.kinds, req.Kind) && !(spec.phase == phaseAct && len(a.Operations) > 0):
 		return false
 	case a.iccids != nil && req.Kind != KindList:
 		return a.iccids[iccid]

@@ -22,11 +22,12 @@ type LogLine struct {
 	Direction simwarden.Direction `json:"direction,omitempty"`
 	Status    int                 `json:"status,omitempty"` // 0: no answer
 	Answer    AnswerClass         `json:"answer"`
-	// Executed says that the change was made or, with ExecutedAt after AnsweredAt, surely will be
-	// at that instant. Executions counts them.
+	// Executed says that the change was made within this request, at ExecutedAt. A change that was
+	// only taken, to be made at DueAt, has a line of its own (kind execution) when it is made; it is
+	// not made when a later one for the same SIM replaces it.
 	Executed   bool      `json:"executed"`
 	ExecutedAt time.Time `json:"executed_at,omitzero"`
-	Executions int       `json:"executions,omitempty"`
+	DueAt      time.Time `json:"due_at,omitzero"`
 	// StateBefore and StateAfter are true states, around a change; for a read both are the true
 	// state when it was answered.
 	StateBefore simwarden.State `json:"state_before,omitempty"`

@@ -119,7 +119,6 @@ func (a *Account) AddSIM(add NewSIM) (SIMTruth, error) {
 		card:    Card{ICCID: add.ICCID, Key: key, IMSI: add.IMSI, MSISDN: add.MSISDN, CreatedAt: began, Index: n},
 		usage:   newGenerator(add.Profile, mix(a.world.seed, uint64(a.ordinal), uint64(n), 9)),
 		history: []moment{{at: began, word: word, by: "start"}},
-		pending: -1,
 	}
 	a.sims = append(a.sims, s)
 	a.byICCID[add.ICCID] = s

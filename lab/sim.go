@@ -45,15 +45,15 @@ type Change struct {
 }
 
 // maxHistory bounds a SIM's history; usage before the oldest kept moment is then taken as flat.
-const maxHistory = 256
+const maxHistory = 1024
 
 // sim is guarded by its account's mutex.
 type sim struct {
 	card    Card
 	usage   generator
 	history []moment // never empty, in order of time
-	// pending is the word a taken change leads to, visible as pending; -1 for none.
-	pending    int16
+	// pending is the change that was taken and is not done, shown as pending; nil for none.
+	pending    *laterChange
 	executions int32
 	lastCallAt time.Time // for PerSIMGap; guarded by the account's limiter
 }
@@ -125,8 +125,8 @@ func (s *sim) truth(a *Account, now time.Time) SIMTruth {
 		LifetimeBytes: s.total(a, now),
 		Executions:    int(s.executions),
 	}
-	if s.pending >= 0 {
-		t.PendingRaw = a.words[s.pending].Raw
+	if s.pending != nil {
+		t.PendingRaw = a.words[s.pending.word].Raw
 	}
 	for _, m := range s.history {
 		if m.by == "usage" {

@@ -46,6 +46,7 @@ type World struct {
 	}
 
 	seq      atomic.Uint64
+	conns    atomic.Uint64
 	requests atomic.Int64
 	counters counters
 	done     chan struct{} // closed by Close: hung requests end
@@ -68,8 +69,9 @@ func New(cfg Config) *World {
 		done:     make(chan struct{}),
 	}
 	w.later.wake = make(chan struct{}, 1)
-	w.faults = faultSet{seed: cfg.Seed, injected: make(map[string]int)}
-	w.counters.byOperation = make(map[counterKey]int)
+	w.faults.seed, w.faults.injected = cfg.Seed, make(map[string]int)
+	w.counters.requests = make(map[counterKey]int)
+	w.counters.violations = make(map[counterKey]int)
 	return w
 }
 
@@ -206,9 +208,8 @@ type laterChange struct {
 	account *Account
 	sim     *sim
 	word    uint8
-	visible bool // the SIM shows as pending until then
-	line    LogLine
-	written bool // a line of its own is written for it
+	visible bool    // the SIM shows as pending until then
+	line    LogLine // its request's, to make the line of the execution from
 }
 
 type laterQueue []*laterChange
@@ -264,21 +265,20 @@ func (w *World) settle() time.Time {
 func (w *World) carryOut(c *laterChange) {
 	a, s := c.account, c.sim
 	a.mu.Lock()
-	before := s.at(c.at).word
-	if !c.visible || s.pending == int16(c.word) {
-		s.turn(a, c.word, c.at, c.line.by())
-		s.executions++
-	}
-	if c.visible && s.pending == int16(c.word) {
-		s.pending = -1
-	}
-	after := s.at(c.at).word
-	a.mu.Unlock()
-	if !c.written {
+	if c.visible && s.pending != c {
+		a.mu.Unlock() // replaced by a later change
 		return
 	}
-	c.line.Kind = KindExecution
-	c.line.Executed, c.line.ExecutedAt, c.line.Executions = true, c.at, 1
-	c.line.StateBefore, c.line.StateAfter = a.words[before].State, a.words[after].State
-	w.log.write(c.line)
+	before := s.at(c.at).word
+	s.turn(a, c.word, c.at, c.line.by())
+	s.executions++
+	if c.visible {
+		s.pending = nil
+	}
+	a.mu.Unlock()
+	line := c.line
+	line.Kind = KindExecution
+	line.Executed, line.ExecutedAt = true, c.at
+	line.StateBefore, line.StateAfter = a.words[before].State, a.words[c.word].State
+	w.log.write(line)
 }
