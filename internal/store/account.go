@@ -263,3 +263,28 @@ func accounts(ctx context.Context, db execer, where string, args ...any) ([]Acco
 	}
 	return out, rows.Err()
 }
+
+// LockAccount locks an account's row, so that its automatic suspends are counted one transaction
+// after another (C10), and gives it. The count of active SIMs is made anew where it is older than
+// countFor. It comes after the locks of SIMs.
+func (tx *Tx) LockAccount(ctx context.Context, id simwarden.AccountID, countFor time.Duration) (a Account, activeSIMs int, err error) {
+	var countedAt *time.Time
+	err = one(tx.QueryRow(ctx, `SELECT active_sims, active_counted_at FROM account WHERE id = $1 FOR NO KEY UPDATE`, id), &activeSIMs, &countedAt)
+	if err != nil {
+		return Account{}, 0, fmt.Errorf("lock account %d: %w", id, err)
+	}
+	if countedAt == nil || tx.At.Sub(*countedAt) > countFor {
+		err = tx.QueryRow(ctx, `
+			UPDATE account SET active_counted_at = $2,
+				active_sims = (SELECT count(*) FROM poll_state WHERE account_id = $1 AND state = 'active')
+			WHERE id = $1 RETURNING active_sims`, id, tx.At).Scan(&activeSIMs)
+		if err != nil {
+			return Account{}, 0, fmt.Errorf("count active sims of account %d: %w", id, err)
+		}
+	}
+	a, err = scanAccount(tx.QueryRow(ctx, `SELECT `+accountColumns+` FROM account WHERE id = $1`, id))
+	if err != nil {
+		return Account{}, 0, fmt.Errorf("account %d: %w", id, err)
+	}
+	return a, activeSIMs, nil
+}

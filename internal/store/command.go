@@ -111,6 +111,7 @@ type NewCommand struct {
 	AskedBy        string
 	Decision       simwarden.Decision
 	Priority       int
+	NotBefore      time.Time // zero: at once
 }
 
 // OpenCommand writes a queued command, to be sent at once. Only reconcile calls it. A second open
@@ -124,9 +125,9 @@ func (tx *Tx) OpenCommand(ctx context.Context, c NewCommand) (simwarden.CommandI
 	err = tx.QueryRow(ctx, `
 		INSERT INTO command (sim_id, account_id, direction, scene, reason, subscription_id, cause_kind, cause_id, asked_by,
 			decision, state, priority, run_at, created_at, updated_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'queued', $11, $12, $12, $12) RETURNING id`,
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'queued', $11, coalesce($13, $12::timestamptz), $12, $12) RETURNING id`,
 		c.SIMID, c.AccountID, string(c.Direction), string(c.Scene), string(c.Reason), nullID(int64(c.SubscriptionID)),
-		c.Cause.Kind, c.Cause.ID, c.AskedBy, decision, c.Priority, tx.At).Scan(&id)
+		c.Cause.Kind, c.Cause.ID, c.AskedBy, decision, c.Priority, tx.At, nullTime(c.NotBefore)).Scan(&id)
 	if err != nil {
 		return 0, fmt.Errorf("open %s of sim %d: %w", c.Direction, c.SIMID, err)
 	}

@@ -16,6 +16,7 @@ type Evaluation struct {
 	Scene          simwarden.Scene
 	Cause          Cause
 	SubscriptionID simwarden.SubscriptionID
+	Manual         simwarden.Direction // what a person asked for, in scene manual
 	AskedBy        string
 	AskedAt        time.Time
 	RunAt          time.Time // zero: at once
@@ -29,10 +30,10 @@ func (tx *Tx) RequestEvaluation(ctx context.Context, e Evaluation) (simwarden.Ev
 	}
 	var id simwarden.EvaluationID
 	err := tx.QueryRow(ctx, `
-		INSERT INTO evaluation_request (sim_id, device_id, scene, cause_kind, cause_id, subscription_id, asked_by, asked_at, run_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING id`,
+		INSERT INTO evaluation_request (sim_id, device_id, scene, cause_kind, cause_id, subscription_id, asked_by, asked_at, run_at, manual)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING id`,
 		nullID(int64(e.SIMID)), nullID(int64(e.DeviceID)), string(e.Scene), e.Cause.Kind, e.Cause.ID,
-		nullID(int64(e.SubscriptionID)), e.AskedBy, tx.At, e.RunAt).Scan(&id)
+		nullID(int64(e.SubscriptionID)), e.AskedBy, tx.At, e.RunAt, string(e.Manual)).Scan(&id)
 	if err != nil {
 		return 0, fmt.Errorf("request evaluation: %w", err)
 	}
@@ -43,7 +44,7 @@ func (tx *Tx) RequestEvaluation(ctx context.Context, e Evaluation) (simwarden.Ev
 // over them.
 func (tx *Tx) TakeEvaluations(ctx context.Context, limit int) ([]Evaluation, error) {
 	rows, err := tx.Query(ctx, `
-		SELECT id, coalesce(sim_id, 0), coalesce(device_id, 0), scene, cause_kind, cause_id, coalesce(subscription_id, 0), asked_by, asked_at, run_at, tries
+		SELECT id, coalesce(sim_id, 0), coalesce(device_id, 0), scene, cause_kind, cause_id, coalesce(subscription_id, 0), asked_by, asked_at, run_at, tries, manual
 		FROM evaluation_request WHERE done_at IS NULL AND run_at <= $1 ORDER BY run_at LIMIT $2 FOR UPDATE SKIP LOCKED`, tx.At, limit)
 	if err != nil {
 		return nil, fmt.Errorf("take evaluations: %w", err)
@@ -52,7 +53,7 @@ func (tx *Tx) TakeEvaluations(ctx context.Context, limit int) ([]Evaluation, err
 	var out []Evaluation
 	for rows.Next() {
 		var e Evaluation
-		if err := rows.Scan(&e.ID, &e.SIMID, &e.DeviceID, &e.Scene, &e.Cause.Kind, &e.Cause.ID, &e.SubscriptionID, &e.AskedBy, &e.AskedAt, &e.RunAt, &e.Tries); err != nil {
+		if err := rows.Scan(&e.ID, &e.SIMID, &e.DeviceID, &e.Scene, &e.Cause.Kind, &e.Cause.ID, &e.SubscriptionID, &e.AskedBy, &e.AskedAt, &e.RunAt, &e.Tries, &e.Manual); err != nil {
 			return nil, fmt.Errorf("take evaluations: %w", err)
 		}
 		e.AskedAt, e.RunAt = e.AskedAt.UTC(), e.RunAt.UTC()

@@ -111,13 +111,13 @@ func (tx *Tx) addSubscriptions(ctx context.Context, sims []SIMFacts) error {
 		return nil
 	}
 	rows, err := tx.Query(ctx, `
-		SELECT b.id, coalesce(b.sim_id, 0), coalesce(b.device_id, 0), b.kind, p.code, b.start_at, b.end_at, b.allowance_bytes, b.used_bytes
+		SELECT b.id, coalesce(b.sim_id, 0), coalesce(b.device_id, 0), b.kind, p.code, b.start_at, b.end_at, b.allowance_bytes, b.used_bytes, b.state = 'queued'
 		FROM subscription b JOIN plan p ON p.id = b.plan_id
-		WHERE b.sim_id = ANY($1) AND b.state IN ('active', 'exhausted')
+		WHERE b.sim_id = ANY($1) AND (b.state IN ('active', 'exhausted') OR b.state = 'queued' AND b.kind = 'main')
 		UNION ALL
-		SELECT b.id, coalesce(b.sim_id, 0), coalesce(b.device_id, 0), b.kind, p.code, b.start_at, b.end_at, b.allowance_bytes, b.used_bytes
+		SELECT b.id, coalesce(b.sim_id, 0), coalesce(b.device_id, 0), b.kind, p.code, b.start_at, b.end_at, b.allowance_bytes, b.used_bytes, b.state = 'queued'
 		FROM subscription b JOIN plan p ON p.id = b.plan_id
-		WHERE b.device_id = ANY($2) AND b.state IN ('active', 'exhausted')
+		WHERE b.device_id = ANY($2) AND (b.state IN ('active', 'exhausted') OR b.state = 'queued' AND b.kind = 'main')
 		ORDER BY 7, 1`, simIDs, deviceIDs)
 	if err != nil {
 		return fmt.Errorf("subscriptions of %d sims: %w", len(sims), err)
@@ -127,11 +127,21 @@ func (tx *Tx) addSubscriptions(ctx context.Context, sims []SIMFacts) error {
 		var b rules.SubscriptionFact
 		var sim simwarden.SIMID
 		var device simwarden.DeviceID
-		if err := rows.Scan(&b.ID, &sim, &device, &b.Kind, &b.PlanCode, &b.StartAt, &b.EndAt, &b.AllowanceBytes, &b.UsedBytes); err != nil {
+		var start, end *time.Time
+		var queued bool
+		if err := rows.Scan(&b.ID, &sim, &device, &b.Kind, &b.PlanCode, &start, &end, &b.AllowanceBytes, &b.UsedBytes, &queued); err != nil {
 			return fmt.Errorf("subscriptions of %d sims: %w", len(sims), err)
 		}
-		b.StartAt, b.EndAt = b.StartAt.UTC(), b.EndAt.UTC()
-		for _, i := range append(bySIM[sim], byDevice[device]...) {
+		b.StartAt, b.EndAt = timeOf(start), timeOf(end)
+		of := bySIM[sim]
+		if device != 0 {
+			of = byDevice[device]
+		}
+		for _, i := range of {
+			if queued {
+				sims[i].Facts.MainQueued = true
+				continue
+			}
 			sims[i].Facts.Subscriptions = append(sims[i].Facts.Subscriptions, b)
 		}
 	}

@@ -299,3 +299,28 @@ func (tx *Tx) LearnKey(ctx context.Context, id simwarden.SIMID, key string) erro
 	}
 	return nil
 }
+
+// NudgeRead asks the poller to read the given kinds of the SIMs at once, where their next reading
+// is further off than unlessWithin.
+func (tx *Tx) NudgeRead(ctx context.Context, ids []simwarden.SIMID, kinds []simwarden.CheckKind, unlessWithin time.Duration) error {
+	names := make([]string, len(kinds))
+	for i, k := range kinds {
+		names[i] = string(k)
+	}
+	_, err := tx.Exec(ctx, `
+		WITH p AS (
+			UPDATE poll_state SET
+				state_due_at = CASE WHEN 'state' = ANY($3) AND state_due_at > $4 THEN $2 ELSE state_due_at END,
+				usage_due_at = CASE WHEN 'usage' = ANY($3) AND usage_due_at > $4 THEN $2 ELSE usage_due_at END,
+				realname_due_at = CASE WHEN 'realname' = ANY($3) AND realname_due_at > $4 THEN $2 ELSE realname_due_at END
+			WHERE sim_id = ANY($1) AND ('state' = ANY($3) AND state_due_at > $4 OR 'usage' = ANY($3) AND usage_due_at > $4
+				OR 'realname' = ANY($3) AND realname_due_at > $4)
+			RETURNING sim_id, account_id, shard
+		)
+		INSERT INTO poll_nudge (sim_id, account_id, shard, due_at) SELECT sim_id, account_id, shard, $2 FROM p
+		ON CONFLICT (sim_id) DO UPDATE SET due_at = excluded.due_at`, ids, tx.At, names, tx.At.Add(unlessWithin))
+	if err != nil {
+		return fmt.Errorf("ask to read %d sims: %w", len(ids), err)
+	}
+	return nil
+}

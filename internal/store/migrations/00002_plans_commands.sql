@@ -55,6 +55,7 @@ CREATE TABLE evaluation_request (
 	cause_kind      text NOT NULL,         -- 'subscription', 'usage', 'pause', 'command' ...
 	cause_id        bigint NOT NULL,
 	subscription_id bigint,
+	manual          text NOT NULL DEFAULT '',  -- the direction a person asked for, in scene manual
 	asked_by        text NOT NULL,
 	asked_at        timestamptz NOT NULL,
 	run_at          timestamptz NOT NULL,

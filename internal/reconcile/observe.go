@@ -1,0 +1,126 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/simwarden/simwarden"
+	"github.com/simwarden/simwarden/internal/store"
+)
+
+// Observe takes in what carriers said of SIMs: keeps states and real names that are not older
+// than what is known (F31), closes polling where the extended state says so (P5), notes drift
+// (E13), and judges each SIM. Usage must have been booked before, in the same transaction.
+// One SIM may appear once.
+func Observe(ctx context.Context, tx *store.Tx, obs []store.Observed) ([]Outcome, error) {
+	ids := make([]simwarden.SIMID, 0, len(obs))
+	byID := make(map[simwarden.SIMID]simwarden.Reading, len(obs))
+	for _, o := range obs {
+		ids = append(ids, o.SIMID)
+		byID[o.SIMID] = o.Reading
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	slices.Sort(ids)
+	before, err := tx.Facts(ctx, ids)
+	if err != nil {
+		return nil, fmt.Errorf("observe: %w", err)
+	}
+	var (
+		rows    []store.StateRow
+		items   []Item
+		events  []store.NewEvent
+		drifted = map[simwarden.SIMID]bool{}
+	)
+	for _, sim := range before {
+		r := byID[sim.ID]
+		row := store.StateRow{SIMID: sim.ID, RealName: r.RealName, ReadAt: r.ReadAt}
+		if r.State != nil && !r.ReadAt.Before(sim.Facts.StateReadAt) {
+			row.State = r.State
+			row.Changed = changed(sim, r.State)
+			if row.Changed && sim.Facts.State != r.State.State || sim.Facts.Extended != r.State.Extended {
+				events = append(events, store.NewEvent{Kind: store.EventState, SIMID: sim.ID, AccountID: sim.AccountID, Actor: "carrier",
+					Data: map[string]any{"state": r.State.State, "was": sim.Facts.State, "extended_state": r.State.Extended, "raw_state": r.State.Raw, "pending": r.State.Pending}})
+			}
+			if r.State.Extended.ClosesPolling() && !sim.Facts.Closed {
+				if err := ClosePolling(ctx, tx, sim.ID, r.State.Extended, "a state check says "+string(r.State.Extended)); err != nil {
+					return nil, err
+				}
+			}
+			drifted[sim.ID] = changedOutside(sim, r.State)
+		}
+		rows = append(rows, row)
+		items = append(items, Item{SIMID: sim.ID, Scene: sceneOf(r), Cause: store.Cause{Kind: store.CauseReading, ID: int64(sim.ID)}, AskedBy: System})
+	}
+	if err := tx.WriteStates(ctx, rows); err != nil {
+		return nil, err
+	}
+	if err := tx.AddEvents(ctx, events); err != nil {
+		return nil, err
+	}
+	return run(ctx, tx, items, drifted)
+}
+
+func changed(sim store.SIMFacts, r *simwarden.StateReading) bool {
+	return sim.Facts.State != r.State || sim.Facts.Pending != r.Pending
+}
+
+// changedOutside says that a SIM which was as we wanted it is no longer so, and that no command
+// of ours is open that could have done it.
+func changedOutside(sim store.SIMFacts, r *simwarden.StateReading) bool {
+	if sim.Open != nil || !sim.Settled || r.Pending || sim.Facts.State == r.State {
+		return false
+	}
+	switch sim.Desired {
+	case simwarden.DesiredRunning:
+		return sim.Facts.State == simwarden.StateActive && r.State == simwarden.StateSuspended
+	case simwarden.DesiredSuspended:
+		return sim.Facts.State == simwarden.StateSuspended && r.State == simwarden.StateActive
+	}
+	return false
+}
+
+func sceneOf(r simwarden.Reading) simwarden.Scene {
+	switch {
+	case r.Usage != nil:
+		return simwarden.SceneUsageCheck
+	case r.State != nil:
+		return simwarden.SceneStateCheck
+	}
+	return simwarden.SceneRealNameCheck
+}
+
+// drift does what the account's policy says of a state that was changed outside (E13).
+func (w *writer) drift(ctx context.Context, sim *store.SIMFacts, account store.Account) error {
+	w.events = append(w.events, store.NewEvent{Kind: store.EventDrift, SIMID: sim.ID, AccountID: sim.AccountID, Actor: "carrier",
+		Data: map[string]any{"state": sim.Facts.State, "desired": sim.Desired, "policy": account.DriftPolicy}})
+	switch account.DriftPolicy {
+	case simwarden.DriftAlert:
+		because := fmt.Sprintf("changed outside to %s", sim.Facts.State)
+		if err := w.tx.SetDrifting(ctx, sim.ID, because); err != nil {
+			return err
+		}
+		sim.DriftingAt = w.tx.At
+		return w.tx.Raise(ctx, store.Alert{Kind: store.AlertDrift, Key: fmt.Sprintf("drift:%d", sim.ID), SIMID: sim.ID, AccountID: sim.AccountID,
+			Message: "SIM " + sim.ICCID + " was " + because + "; its account's policy leaves it to a person"})
+	case simwarden.DriftAdopt:
+		hold := sim.Facts.State == simwarden.StateSuspended
+		if err := w.tx.SetHold(ctx, sim.ID, hold, "carrier portal", "changed outside, adopted"); err != nil {
+			return err
+		}
+		sim.Facts.ManualHold, sim.Facts.ManualHoldBy, sim.Facts.ManualHoldAt = hold, "carrier portal", w.tx.At
+	}
+	return nil
+}
+
+// ClosePolling closes the polling of this SIM alone and writes the extended state back (P5).
+func ClosePolling(ctx context.Context, tx *store.Tx, id simwarden.SIMID, extended simwarden.ExtendedState, because string) error {
+	closed, err := tx.ClosePolling(ctx, id, extended, because)
+	if err != nil || !closed {
+		return err
+	}
+	return tx.AddEvents(ctx, []store.NewEvent{{Kind: store.EventClosed, SIMID: id, Actor: System,
+		Data: map[string]any{"extended_state": extended, "because": because}}})
+}

@@ -1,0 +1,208 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/simwarden/simwarden"
+	"github.com/simwarden/simwarden/internal/rules"
+	"github.com/simwarden/simwarden/internal/store"
+)
+
+// soon is how near a reading must be for a decision that waits for it not to ask for another: a
+// read that fails comes again after about this long (P2), and must not be asked for in a circle.
+const soon = 2 * time.Minute
+
+// writer collects what the items of one transaction lead to and writes it in a few statements.
+type writer struct {
+	tx        *store.Tx
+	decisions []store.DecisionRow
+	events    []store.NewEvent
+	reads     map[string]*read // SIMs to read again, by kinds and urgency
+	brakes    map[simwarden.AccountID]*brake
+}
+
+type read struct {
+	kinds        []simwarden.CheckKind
+	unlessWithin time.Duration
+	ids          []simwarden.SIMID
+}
+
+func (w *writer) judge(ctx context.Context, sim store.SIMFacts, item Item, account store.Account, drifted bool) (Outcome, error) {
+	if err := complete(&sim.Facts, account, item, w.tx.At); err != nil {
+		return Outcome{}, err
+	}
+	if drifted {
+		if err := w.drift(ctx, &sim, account); err != nil {
+			return Outcome{}, err
+		}
+	}
+	d := rules.Decide(sim.Facts)
+	in := rules.OrderInput{
+		Decision: d, Facts: sim.Facts, Open: sim.Open, Mode: account.Mode,
+		LastFailedDirection: sim.FailedDir, ReopenAt: sim.ReopenAt,
+		DriftHold: account.DriftPolicy == simwarden.DriftAlert && !sim.DriftingAt.IsZero(),
+	}
+	if item.Scene.EndsPlan() && item.SubscriptionID != 0 {
+		triggered, err := w.tx.LapseTriggered(ctx, sim.ID, item.SubscriptionID, item.Scene)
+		if err != nil {
+			return Outcome{}, err
+		}
+		in.LapseTriggered = triggered
+	}
+	ordered := rules.Order(in)
+	if braked(ordered, item.Scene) {
+		on, err := w.brake(ctx, account.ID)
+		if err != nil {
+			return Outcome{}, err
+		}
+		if on {
+			in.Braked = true
+			ordered = rules.Order(in)
+		}
+	}
+	out := Outcome{SIMID: sim.ID, AccountID: sim.AccountID, ICCID: sim.ICCID, Facts: sim.Facts, Decision: d, Ordered: ordered}
+	var err error
+	if out.CommandID, err = w.order(ctx, sim, item, d, ordered); err != nil {
+		return Outcome{}, err
+	}
+	w.note(sim, item, d, settled(sim, d, ordered))
+	w.wantReads(sim, item, d)
+	return out, nil
+}
+
+// settled says that the SIM is as decided, with nothing under way and nothing awaited, so that the
+// same reading again needs no new decision.
+func settled(sim store.SIMFacts, d simwarden.Decision, o rules.Ordered) bool {
+	if o.Action != rules.OrderNone || sim.Open != nil || len(d.ReadFirst) > 0 || sim.Facts.Pending {
+		return false
+	}
+	return d.Because != rules.BecausePlanChangeDue
+}
+
+// order carries out what rules.Order said.
+func (w *writer) order(ctx context.Context, sim store.SIMFacts, item Item, d simwarden.Decision, o rules.Ordered) (simwarden.CommandID, error) {
+	switch o.Action {
+	case rules.OrderReplace:
+		ended, err := w.tx.EndCommand(ctx, sim.Open.ID, simwarden.CommandQueued, simwarden.CommandReplaced, "replaced by a newer order: "+string(d.Scene))
+		if err != nil || !ended {
+			return 0, err
+		}
+		w.ended(sim, simwarden.CommandReplaced)
+		return w.open(ctx, sim, item, d, o)
+	case rules.OrderOpen:
+		return w.open(ctx, sim, item, d, o)
+	case rules.OrderWithdraw:
+		ended, err := w.tx.EndCommand(ctx, sim.Open.ID, simwarden.CommandQueued, simwarden.CommandObsolete, "no longer wanted: "+o.Because)
+		if ended {
+			w.ended(sim, simwarden.CommandObsolete)
+		}
+		return 0, err
+	case rules.OrderWait:
+		_, err := w.tx.RequestEvaluation(ctx, store.Evaluation{
+			SIMID: sim.ID, Scene: item.Scene, Cause: item.Cause, SubscriptionID: item.SubscriptionID,
+			Manual: item.Manual, AskedBy: item.AskedBy, RunAt: w.tx.At.Add(waitForCommand),
+		})
+		return 0, err
+	case rules.OrderObserve:
+		written, err := w.tx.ObserveCommand(ctx, w.newCommand(sim, item, d, o))
+		if written {
+			w.events = append(w.events, store.NewEvent{Kind: store.EventCommandEnded, SIMID: sim.ID, AccountID: sim.AccountID, Actor: item.AskedBy,
+				Data: map[string]any{"state": simwarden.CommandObserved, "direction": o.Direction, "reason": d.Reason, "scene": d.Scene}})
+		}
+		return 0, err
+	}
+	return 0, nil
+}
+
+// waitForCommand is how long a request waits for the command under way at most before it is looked
+// at again; the command's end wakes it earlier.
+const waitForCommand = 30 * time.Second
+
+func (w *writer) newCommand(sim store.SIMFacts, item Item, d simwarden.Decision, o rules.Ordered) store.NewCommand {
+	return store.NewCommand{
+		SIMID: sim.ID, AccountID: sim.AccountID, Direction: o.Direction, Scene: item.Scene, Reason: d.Reason,
+		SubscriptionID: item.SubscriptionID, Cause: item.Cause, AskedBy: item.AskedBy, Decision: d,
+		Priority: Priority(o.Direction, item.Scene), NotBefore: o.NotBefore,
+	}
+}
+
+func (w *writer) open(ctx context.Context, sim store.SIMFacts, item Item, d simwarden.Decision, o rules.Ordered) (simwarden.CommandID, error) {
+	id, err := w.tx.OpenCommand(ctx, w.newCommand(sim, item, d, o))
+	if err != nil {
+		return 0, err
+	}
+	if item.Scene.EndsPlan() && item.SubscriptionID != 0 {
+		if _, err := w.tx.TriggerLapse(ctx, sim.ID, item.SubscriptionID, item.Scene, id); err != nil {
+			return 0, err
+		}
+	}
+	if b := w.brakes[sim.AccountID]; b != nil && braked(o, item.Scene) {
+		b.used++
+	}
+	w.events = append(w.events, store.NewEvent{Kind: store.EventCommandOpened, SIMID: sim.ID, AccountID: sim.AccountID, Actor: item.AskedBy,
+		Data: map[string]any{"command_id": id, "direction": o.Direction, "reason": d.Reason, "scene": item.Scene}})
+	return id, nil
+}
+
+func (w *writer) ended(sim store.SIMFacts, state simwarden.CommandState) {
+	w.events = append(w.events, store.NewEvent{Kind: store.EventCommandEnded, SIMID: sim.ID, AccountID: sim.AccountID, Actor: System,
+		Data: map[string]any{"command_id": sim.Open.ID, "state": state, "direction": sim.Open.Direction}})
+}
+
+// note keeps the decision where it differs from the one before.
+func (w *writer) note(sim store.SIMFacts, item Item, d simwarden.Decision, settled bool) {
+	changed := sim.Desired != d.Desired || sim.Reason != d.Reason
+	if changed {
+		w.events = append(w.events, store.NewEvent{Kind: store.EventDecision, SIMID: sim.ID, AccountID: sim.AccountID, Actor: item.AskedBy,
+			Data: map[string]any{"desired": d.Desired, "reason": d.Reason, "because": d.Because, "scene": d.Scene, "was": sim.Desired}})
+	}
+	if changed || sim.Settled != settled || sim.Because != d.Because || !sameReasons(sim.Facts.Held, d.Reasons) {
+		w.decisions = append(w.decisions, store.DecisionRow{SIMID: sim.ID, Decision: d, Settled: settled})
+	}
+}
+
+func sameReasons(a, b []simwarden.ReasonHeld) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i].Reason != b[i].Reason || !a[i].SinceAt.Equal(b[i].SinceAt) || a[i].Evidence != b[i].Evidence {
+			return false
+		}
+	}
+	return true
+}
+
+// wantReads asks for the readings that the decision lacks (E11).
+func (w *writer) wantReads(sim store.SIMFacts, item Item, d simwarden.Decision) {
+	if len(d.ReadFirst) == 0 || sim.Open != nil {
+		return
+	}
+	within := time.Duration(0)
+	switch item.Scene {
+	case simwarden.SceneStateCheck, simwarden.SceneUsageCheck, simwarden.SceneRealNameCheck, simwarden.ScenePeriodic:
+		within = soon
+	}
+	key := fmt.Sprint(d.ReadFirst, within)
+	if w.reads == nil {
+		w.reads = map[string]*read{}
+	}
+	if w.reads[key] == nil {
+		w.reads[key] = &read{kinds: d.ReadFirst, unlessWithin: within}
+	}
+	w.reads[key].ids = append(w.reads[key].ids, sim.ID)
+}
+
+func (w *writer) flush(ctx context.Context) error {
+	if err := w.tx.WriteDecisions(ctx, w.decisions); err != nil {
+		return err
+	}
+	for _, r := range w.reads {
+		if err := w.tx.NudgeRead(ctx, r.ids, r.kinds, r.unlessWithin); err != nil {
+			return err
+		}
+	}
+	return w.tx.AddEvents(ctx, w.events)
+}
