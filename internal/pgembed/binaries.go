@@ -159,3 +159,10 @@ func inspect(ctx context.Context, dir string) (binaries, error) {
 	}
 	return binaries{dir: abs, major: major, full: string(m[1])}, nil
 }
+
+// Installed is the version ("15.18") of the Postgres that a new database would be made with. dir is
+// as Options.BinDir. Without one it fails with ErrNoBinaries.
+func Installed(ctx context.Context, dir string) (string, error) {
+	b, err := findBinaries(ctx, dir, 0)
+	return b.full, err
+}
