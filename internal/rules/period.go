@@ -6,47 +6,50 @@ import (
 	"time"
 
 	"github.com/simwarden/simwarden"
+	"github.com/simwarden/simwarden/internal/calendar"
 )
 
-// ErrPlan is what Period and NextReset say of a plan that cannot be counted out.
+// ErrPlan is what Period and NextReset say of a plan that cannot be counted out: an unknown zone,
+// unit or kind of reset, or a length of zero or beyond a hundred years (F72).
 var ErrPlan = errors.New("the plan cannot be counted out")
 
-// Period gives the end (exclusive) of a subscription that begins at start, and the instant at
-// which its allowance is full again, zero for never; both in UTC (L4). The error wraps ErrPlan.
+// Period gives the end (exclusive) of a subscription to the plan that begins at start, and the
+// first instant at which its allowance is full again, zero where it never is; both in UTC, counted
+// in the plan's zone (L4). The error wraps ErrPlan.
 func Period(p simwarden.Plan, start time.Time) (end, nextReset time.Time, err error) {
-	zone, err := time.LoadLocation(p.Zone)
+	zone, err := calendar.LoadZone(p.Zone)
 	if err != nil {
-		return time.Time{}, time.Time{}, fmt.Errorf("plan %s: %w: %w", p.Code, ErrPlan, err)
+		return time.Time{}, time.Time{}, planError(p, err)
 	}
-	local := start.In(zone)
-	switch p.ValidityUnit {
-	case simwarden.ValidityDays:
-		end = local.AddDate(0, 0, p.ValidityCount)
-	case simwarden.ValidityMonths:
-		end = local.AddDate(0, p.ValidityCount, 0)
-	case simwarden.ValidityMonthEnd:
-		end = time.Date(local.Year(), local.Month()+1, 1, 0, 0, 0, 0, zone)
-	default:
-		end = start.Add(time.Duration(p.ValidityCount) * time.Second)
+	end, err = calendar.ValidityEnd(start, calendar.Validity{Unit: p.ValidityUnit, N: p.ValidityCount}, zone)
+	if err != nil {
+		return time.Time{}, time.Time{}, planError(p, err)
 	}
-	nextReset, err = NextReset(p, start, start, end.UTC())
-	return end.UTC(), nextReset, err
+	nextReset, err = NextReset(p, start, start, end)
+	if err != nil {
+		return time.Time{}, time.Time{}, err
+	}
+	return end, nextReset, nil
 }
 
 // NextReset gives the first instant after after at which the allowance of a subscription that
-// began at start is full again; zero where there is none before end. UTC (L4, L5).
+// began at start and ends at end is full again; zero where there is none before its end. UTC (L4,
+// L5). The error wraps ErrPlan.
 func NextReset(p simwarden.Plan, start, after, end time.Time) (time.Time, error) {
-	zone, err := time.LoadLocation(p.Zone)
+	zone, err := calendar.LoadZone(p.Zone)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("plan %s: %w: %w", p.Code, ErrPlan, err)
+		return time.Time{}, planError(p, err)
 	}
-	if p.Reset != simwarden.ResetCalendarMonth {
-		return time.Time{}, nil
+	next, err := calendar.NextReset(after, calendar.Reset{Kind: p.Reset, Anchor: start, Days: p.ResetDays}, zone)
+	if err != nil {
+		return time.Time{}, planError(p, err)
 	}
-	local := after.In(zone)
-	next := time.Date(local.Year(), local.Month()+1, 1, 0, 0, 0, 0, zone).UTC()
-	if !next.Before(end) {
+	if next.IsZero() || !next.Before(end) {
 		return time.Time{}, nil
 	}
 	return next, nil
+}
+
+func planError(p simwarden.Plan, err error) error {
+	return fmt.Errorf("plan %s: %w: %w", p.Code, ErrPlan, err)
 }
