@@ -70,12 +70,14 @@ type Request struct {
 	Key string
 	// To is the raw word that a change asks for.
 	To string
-	// List: SIMs after this position (the cursor is the dialect's to word), at most Limit, only
-	// those with this raw word, only these ICCIDs. Usage adds each row's usage.
-	After   int
-	Limit   int
-	OnlyRaw string
-	ICCIDs  []string
+	// List: SIMs from this position on (the cursor is the dialect's to word), at most Limit, only
+	// those with this raw word, only these ICCIDs or keys. Pending ones go by PendingRaw, where the
+	// carrier has a word for it. Usage adds each row's usage.
+	After      int
+	Limit      int
+	OnlyRaw    string
+	PendingRaw string
+	ICCIDs     []string
 	// Usage asks for usage between From and Until (UTC, half open); NonZero leaves out rows
 	// without any. Both instants may be cut by Step into several rows a SIM (reads only).
 	Usage       bool

@@ -124,7 +124,7 @@ func (x *exchange) work(dst []byte) (reply Reply, ended bool) {
 	case x.sim == nil && (x.req.Kind == KindChange || x.req.Kind == KindRead):
 		return x.problem(dst, Problem{Kind: ProblemNotFound}), false
 	}
-	var out Outcome
+	out := Outcome{Now: x.world.Now()}
 	switch x.req.Kind {
 	case KindChange:
 		var problem *Problem

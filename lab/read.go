@@ -183,7 +183,11 @@ func (x *exchange) page(views *[]View, after, limit int, d *distortion, now time
 			return i, true
 		}
 		v := x.show(x.a.sims[i], d, now)
-		if x.req.OnlyRaw != "" && v.Raw != x.req.OnlyRaw || x.req.NonZero && v.UsageBytes == 0 {
+		raw := v.Raw
+		if v.Pending && x.req.PendingRaw != "" {
+			raw = x.req.PendingRaw
+		}
+		if x.req.OnlyRaw != "" && raw != x.req.OnlyRaw || x.req.NonZero && v.UsageBytes == 0 {
 			continue
 		}
 		if rows == limit {
