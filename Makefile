@@ -1,0 +1,56 @@
+# The commands of the house. `make` alone lists them.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo test check lint race fuzz zones bench
+
+LINT_VERSION ?= v2.15.0
+DEMO_ARGS ?=
+BENCH_SIMS ?= 100000
+BENCH_SECONDS ?= 30
+FUZZ_TIME ?= 20s
+TEST_ARGS ?=
+
+# Whole-system packages take minutes under the race detector and in each zone; the rest is quick.
+heavy := /(acceptance|internal/cli|internal/pgembed)$$
+quick = $$(go list ./... | grep -vE '$(heavy)')
+
+help: ## list these commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## install what this machine lacks (Postgres 15 or newer)
+	@scripts/setup.sh
+
+build: ## build bin/simwarden
+	CGO_ENABLED=0 go build -trimpath -o bin/simwarden ./cmd/simwarden
+
+demo: setup build ## set up, build, and watch a fleet being kept in order (DEMO_ARGS="--for 40s")
+	./bin/simwarden demo $(DEMO_ARGS)
+
+test: setup ## set up, then all tests as a change must pass them (about 12 minutes at most)
+	go vet ./...
+	@if go test -timeout 12m -p 2 $(TEST_ARGS) ./...; \
+	then echo "simwarden: all tests passed"; \
+	else echo "simwarden: TESTS FAILED, see the lines above that start with FAIL or ---"; exit 1; fi
+
+check: test lint race fuzz zones ## test, and all that a release must pass: lint, race, fuzz, zones
+	@echo "simwarden: all checks passed"
+
+lint: ## golangci-lint, built by go run
+	go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION) run
+
+race: setup ## the quick packages under the race detector (needs a C compiler)
+	CGO_ENABLED=1 go test -race -timeout 20m -p 2 $(quick)
+
+fuzz: setup ## every fuzz target for FUZZ_TIME
+	scripts/fuzz.sh $(FUZZ_TIME)
+
+# The time zone is not part of what go test keeps its results by, hence -count=1 (F66).
+zones: setup ## the quick packages under three time zones of the machine
+	@for zone in Asia/Shanghai America/St_Johns Pacific/Apia; do \
+		echo "TZ=$$zone"; \
+		TZ=$$zone go test -count=1 -timeout 12m -p 2 $(quick) || exit 1; \
+	done
+
+bench: setup build ## what a poll costs, as JSON (BENCH_SIMS, BENCH_SECONDS)
+	./bin/simwarden bench poll --sims $(BENCH_SIMS) --seconds $(BENCH_SECONDS)
