@@ -58,6 +58,9 @@ func (v JSON) Absent() bool { return len(v) == 0 }
 // Null says that the value is null or absent.
 func (v JSON) Null() bool { return len(v) == 0 || v[0] == 'n' }
 
+// IsText says that the value is a string, so that Text gives what it says.
+func (v JSON) IsText() bool { return len(v) > 0 && v[0] == '"' }
+
 // IsObject says that the value is an object.
 func (v JSON) IsObject() bool { return len(v) > 0 && v[0] == '{' }
 

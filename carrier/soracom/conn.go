@@ -105,8 +105,8 @@ func (c *conn) Resolve(ctx context.Context, iccid simwarden.ICCID) (string, erro
 	return found.reading.Key, err
 }
 
-// search asks GET /query/sims. It matches parts of an ICCID, so the form without a check digit
-// finds both forms; what comes back is compared whole.
+// search asks GET /query/sims for all forms of the ICCID, with check digit and without. It finds
+// parts of numbers too, so what comes back is compared whole.
 func (c *conn) search(ctx context.Context, iccid simwarden.ICCID) (match, error) {
 	const op = simwarden.OpQueryState
 	if iccid.IsZero() {
@@ -114,9 +114,7 @@ func (c *conn) search(ctx context.Context, iccid simwarden.ICCID) (match, error)
 	}
 	text := iccid.String()
 	for _, other := range iccid.Alternates() {
-		if len(other.String()) < len(text) {
-			text = other.String()
-		}
+		text += "," + other.String()
 	}
 	ans, err := c.read(ctx, op, "/query/sims", url.Values{"iccid": {text}, "limit": {"100"}})
 	if err != nil {

@@ -21,6 +21,9 @@ var (
 // maxWordBytes bounds a status word that nobody knows; it is kept as it came.
 const maxWordBytes = 64
 
+// minNumberDigits is how long a simId must be that comes as a number.
+const minNumberDigits = 18
+
 // The members of a SIM that are read.
 const (
 	simID = iota
@@ -127,18 +130,16 @@ func decodeSIM(v carrier.JSON) (match, error) {
 	}
 	var m match
 	var ok bool
-	if m.reading.Key, ok = member[simID].Text(); !ok {
+	// A simId is a card's number: some clients get it as a JSON number, whose digits are all here.
+	if m.reading.Key, ok = member[simID].Text(); !ok || !member[simID].IsText() && len(m.reading.Key) < minNumberDigits {
 		return match{}, fmt.Errorf("%w: simId", errMemberOfSIM)
 	}
 	if err := carrier.CheckKey(m.reading.Key); err != nil {
 		return match{}, err
 	}
 	if s := member[simStatus]; !s.Null() {
-		if s[0] != '"' {
-			return match{}, fmt.Errorf("%w: status", errMemberOfSIM)
-		}
 		word, _ := s.Text()
-		if word == "" || len(word) > maxWordBytes {
+		if !s.IsText() || word == "" || len(word) > maxWordBytes {
 			return match{}, fmt.Errorf("%w: status", errMemberOfSIM)
 		}
 		state := stateOf(word)
@@ -206,6 +207,9 @@ func decodeLogin(body []byte) (*token, error) {
 	var member [2]carrier.JSON
 	if err := doc.Pick(member[:], loginNames); err != nil {
 		return nil, err
+	}
+	if !member[0].IsText() || !member[1].IsText() {
+		return nil, errNoLogin
 	}
 	tok := &token{}
 	tok.apiKey, _ = member[0].Text()

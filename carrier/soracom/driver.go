@@ -52,6 +52,7 @@ func (Driver) Info() carrier.Info {
 		// A change is made before its answer goes out; this is room for reads from a replica.
 		SettleTime: 5 * time.Second,
 		PageSize:   pageSize,
+		Reads:      []simwarden.CheckKind{simwarden.CheckState, simwarden.CheckUsage},
 		Rules:      rules(),
 	}
 }

@@ -55,7 +55,7 @@ func decodeSIM(v carrier.JSON) (simwarden.Reading, error) {
 	}
 	var r simwarden.Reading
 	var ok bool
-	if r.Key, ok = member[simSID].Text(); !ok {
+	if r.Key, ok = member[simSID].Text(); !ok || !member[simSID].IsText() {
 		return simwarden.Reading{}, fmt.Errorf("%w: sid", errMember)
 	}
 	if err := carrier.CheckKey(r.Key); err != nil {
@@ -69,7 +69,7 @@ func decodeSIM(v carrier.JSON) (simwarden.Reading, error) {
 	}
 	if s := member[simStatus]; !s.Null() {
 		word, _ := s.Text()
-		if s[0] != '"' || word == "" || len(word) > maxWordBytes {
+		if !s.IsText() || word == "" || len(word) > maxWordBytes {
 			return simwarden.Reading{}, fmt.Errorf("%w: status", errMember)
 		}
 		state := stateOf(word)
@@ -139,7 +139,7 @@ func decodePage(body []byte, names []string) (rows carrier.JSON, next string, er
 		return nil, "", err
 	}
 	if !meta[0].Null() {
-		if meta[0][0] != '"' {
+		if !meta[0].IsText() {
 			return nil, "", fmt.Errorf("%w: next_page_url", errMember)
 		}
 		next, _ = meta[0].Text()

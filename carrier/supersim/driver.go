@@ -47,6 +47,7 @@ func (Driver) Info() carrier.Info {
 		// A scheduled change shows as pending at once; this is room for reads from a replica.
 		SettleTime: 10 * time.Second,
 		PageSize:   listPageSize,
+		Reads:      []simwarden.CheckKind{simwarden.CheckState, simwarden.CheckUsage},
 		Rules:      rules(),
 	}
 }

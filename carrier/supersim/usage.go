@@ -74,7 +74,7 @@ func (c *conn) ZeroIfAbsent() bool { return true }
 func (c *conn) ListUsage(ctx context.Context, cursor string) (carrier.Page, error) {
 	const op = simwarden.OpListUsage
 	now := c.cfg.Now()
-	startAt, endAt := carrier.MonthUTC(now)
+	startAt, _ := carrier.MonthUTC(now)
 	query, err := pageQuery(cursor, usageQuery(startAt, now))
 	if err != nil {
 		return carrier.Page{}, &carrier.Error{Operation: op, NotSent: true, Err: err}
@@ -84,7 +84,7 @@ func (c *conn) ListUsage(ctx context.Context, cursor string) (carrier.Page, erro
 	if err != nil || err2 != nil {
 		return carrier.Page{}, &carrier.Error{Operation: op, NotSent: true, Err: errCursor}
 	}
-	startAt, endAt = carrier.MonthUTC(startAt)
+	_, endAt := carrier.MonthUTC(startAt)
 	ans, err := c.read(ctx, op, "/UsageRecords", query)
 	if err != nil {
 		return carrier.Page{}, err
@@ -147,6 +147,9 @@ func decodeRecord(v carrier.JSON) (usageRow, error) {
 		return usageRow{}, err
 	}
 	row := usageRow{}
+	if !member[0].IsText() {
+		return usageRow{}, fmt.Errorf("%w: sim_sid", errMember)
+	}
 	row.key, _ = member[0].Text()
 	if err := carrier.CheckKey(row.key); err != nil {
 		return usageRow{}, err
