@@ -133,3 +133,32 @@ func (s *Store) CountSIMs(ctx context.Context) (int64, error) {
 	}
 	return n, nil
 }
+
+// RequestEvaluations writes many requests in the cause's own transaction; those with done set are
+// written as worked off there and then, with that outcome, so that every cause has its row (V1).
+func (tx *Tx) RequestEvaluations(ctx context.Context, list []Evaluation, done []string) error {
+	if len(list) == 0 {
+		return nil
+	}
+	n := len(list)
+	sims, devices, subs, causeIDs := make([]*int64, n), make([]*int64, n), make([]*int64, n), make([]int64, n)
+	scenes, kinds, asked, outcomes := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+	for i, e := range list {
+		sims[i], devices[i], subs[i], causeIDs[i] = nullID(int64(e.SIMID)), nullID(int64(e.DeviceID)), nullID(int64(e.SubscriptionID)), e.Cause.ID
+		scenes[i], kinds[i], asked[i] = string(e.Scene), e.Cause.Kind, e.AskedBy
+		if done != nil {
+			outcomes[i] = done[i]
+		}
+	}
+	_, err := tx.Exec(ctx, `
+		INSERT INTO evaluation_request (sim_id, device_id, scene, cause_kind, cause_id, subscription_id, asked_by, asked_at, run_at, done_at, outcome)
+		SELECT sim_id, device_id, scene, cause_kind, cause_id, subscription_id, asked_by, $1, $1,
+			CASE WHEN outcome <> '' THEN $1::timestamptz END, outcome
+		FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::text[], $9::text[])
+			AS e (sim_id, device_id, scene, cause_kind, cause_id, subscription_id, asked_by, outcome)`,
+		tx.At, sims, devices, scenes, kinds, causeIDs, subs, asked, outcomes)
+	if err != nil {
+		return fmt.Errorf("request %d evaluations: %w", n, err)
+	}
+	return nil
+}

@@ -204,3 +204,66 @@ func (tx *Tx) Spend(ctx context.Context, rows []SpentRow) error {
 	}
 	return nil
 }
+
+// LockAssets locks what is bought and ended for the assets, in one order for all callers.
+func (tx *Tx) LockAssets(ctx context.Context, assets []Asset) error {
+	sims, devices := assetIDs(assets)
+	if _, err := tx.Exec(ctx, `SELECT FROM device WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE`, devices); err != nil {
+		return fmt.Errorf("lock %d assets: %w", len(assets), err)
+	}
+	if _, err := tx.Exec(ctx, `SELECT FROM sim WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE`, sims); err != nil {
+		return fmt.Errorf("lock %d assets: %w", len(assets), err)
+	}
+	return nil
+}
+
+// LiveByAsset gives the assets' active, exhausted and queued subscriptions, each asset's in the
+// order in which they were bought.
+func (tx *Tx) LiveByAsset(ctx context.Context, assets []Asset) (map[Asset][]simwarden.Subscription, error) {
+	sims, devices := assetIDs(assets)
+	list, err := subscriptions(ctx, tx, `
+		WHERE (b.sim_id = ANY($1) OR b.device_id = ANY($2)) AND b.state IN ('active', 'exhausted', 'queued') ORDER BY b.id`, sims, devices)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[Asset][]simwarden.Subscription, len(assets))
+	for _, b := range list {
+		a := Asset{SIMID: b.SIMID, DeviceID: b.DeviceID}
+		out[a] = append(out[a], b)
+	}
+	return out, nil
+}
+
+func assetIDs(assets []Asset) (sims, devices []int64) {
+	sims, devices = []int64{}, []int64{}
+	for _, a := range assets {
+		if a.DeviceID != 0 {
+			devices = append(devices, int64(a.DeviceID))
+		} else {
+			sims = append(sims, int64(a.SIMID))
+		}
+	}
+	return sims, devices
+}
+
+// EndSubscriptions ends those of the given that are still active, exhausted or queued.
+func (tx *Tx) EndSubscriptions(ctx context.Context, ids []simwarden.SubscriptionID, state simwarden.SubscriptionState) error {
+	_, err := tx.Exec(ctx, `
+		UPDATE subscription SET state = $2, ended_at = $3 WHERE id = ANY($1) AND state IN ('active', 'exhausted', 'queued')`, ids, string(state), tx.At)
+	if err != nil {
+		return fmt.Errorf("end %d subscriptions: %w", len(ids), err)
+	}
+	return nil
+}
+
+// NextPlanInstant is when the next subscription ends or is reset, zero where none does. UTC.
+func (s *Store) NextPlanInstant(ctx context.Context) (time.Time, error) {
+	var at *time.Time
+	err := s.work.QueryRow(ctx, `
+		SELECT least((SELECT min(end_at) FROM subscription WHERE state IN ('active', 'exhausted')),
+			(SELECT min(next_reset_at) FROM subscription WHERE state IN ('active', 'exhausted') AND next_reset_at IS NOT NULL))`).Scan(&at)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("next plan end: %w", err)
+	}
+	return timeOf(at), nil
+}

@@ -1,0 +1,181 @@
+// Package evaluator works off evaluation requests, each with its scene, and judges the whole fleet
+// again and again, spread over an interval, so that nothing that was missed stays so.
+package evaluator
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/simwarden/simwarden"
+	"github.com/simwarden/simwarden/internal/clock"
+	"github.com/simwarden/simwarden/internal/fault"
+	"github.com/simwarden/simwarden/internal/reconcile"
+	"github.com/simwarden/simwarden/internal/store"
+)
+
+// Evaluator judges what others asked to be judged. Several nodes may run it.
+type Evaluator struct {
+	Store *store.Store
+	Clock clock.Clock
+	Log   *slog.Logger
+	// Holder names this node in leases.
+	Holder string
+	// Interval is how long one periodic pass over the fleet takes; zero: 15 minutes.
+	Interval time.Duration
+}
+
+var (
+	pointBefore = fault.Register("evaluate.before")
+	pointIn     = fault.Register("evaluate.in")
+	pointAfter  = fault.Register("evaluate.after")
+)
+
+const (
+	batch      = 100
+	pollEvery  = 200 * time.Millisecond
+	maxTries   = 3
+	setAside   = time.Hour
+	retryAfter = 10 * time.Second
+	// maxDeviceSIMs bounds how many SIMs one device's request judges in a transaction.
+	maxDeviceSIMs = 1000
+)
+
+// Run works requests off until ctx ends; errors are logged and tried again.
+func (e *Evaluator) Run(ctx context.Context) error {
+	for {
+		n, err := e.Step(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			e.Log.Error("work off evaluation requests", "error", err)
+		case n > 0:
+			continue
+		}
+		if err := e.Clock.Sleep(ctx, pollEvery); err != nil {
+			return nil
+		}
+	}
+}
+
+// Step works off one batch of due requests; it gives how many. Where the batch fails as a whole,
+// each is tried alone, so that one bad row holds up no other (F5, F16).
+func (e *Evaluator) Step(ctx context.Context) (int, error) {
+	pointBefore.Hit()
+	n, err := e.work(ctx, batch)
+	if err == nil || ctx.Err() != nil {
+		if n > 0 {
+			pointAfter.Hit()
+		}
+		return n, err
+	}
+	return e.oneByOne(ctx, err)
+}
+
+func (e *Evaluator) work(ctx context.Context, limit int) (n int, err error) {
+	err = e.Store.InTx(ctx, func(tx *store.Tx) error {
+		requests, err := tx.TakeEvaluations(ctx, limit)
+		if n = len(requests); err != nil || n == 0 {
+			return err
+		}
+		pointIn.Hit()
+		return judge(ctx, tx, requests)
+	})
+	return n, err
+}
+
+// judge judges the SIMs of the requests. A SIM that several ask for is judged for each in turn,
+// since their scenes differ.
+func judge(ctx context.Context, tx *store.Tx, requests []store.Evaluation) error {
+	rounds := [][]reconcile.Item{}
+	round := map[simwarden.SIMID]int{}
+	add := func(r store.Evaluation, sim simwarden.SIMID) {
+		i := round[sim]
+		round[sim]++
+		if i == len(rounds) {
+			rounds = append(rounds, nil)
+		}
+		rounds[i] = append(rounds[i], reconcile.Item{
+			SIMID: sim, Scene: r.Scene, SubscriptionID: r.SubscriptionID, AskedBy: r.AskedBy, Manual: r.Manual, Cause: r.Cause,
+		})
+	}
+	for _, r := range requests {
+		if r.DeviceID == 0 {
+			add(r, r.SIMID)
+			continue
+		}
+		sims, err := tx.SIMsOfDevice(ctx, r.DeviceID)
+		if err != nil {
+			return err
+		}
+		for _, sim := range sims[:min(len(sims), maxDeviceSIMs)] {
+			add(r, sim)
+		}
+	}
+	orders := map[simwarden.SIMID]string{}
+	for _, items := range rounds {
+		outcomes, err := reconcile.SIMs(ctx, tx, items)
+		if err != nil {
+			return err
+		}
+		for _, o := range outcomes {
+			orders[o.SIMID] = fmt.Sprintf("%s: %s", o.Decision.Desired, o.Ordered.Action)
+		}
+	}
+	for _, r := range requests {
+		outcome := "judged its SIMs"
+		if r.DeviceID == 0 {
+			outcome = orders[r.SIMID]
+		}
+		if err := tx.FinishEvaluation(ctx, r.ID, outcome); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// oneByOne works a failing batch off row by row; a row that fails is put off, and set aside with
+// an alert after its third failure.
+func (e *Evaluator) oneByOne(ctx context.Context, cause error) (int, error) {
+	e.Log.Warn("evaluation batch failed, trying its requests one by one", "error", cause)
+	done := 0
+	for range batch {
+		n, err := e.work(ctx, 1)
+		if ctx.Err() != nil {
+			return done, ctx.Err()
+		}
+		if err != nil {
+			if err := e.putOff(ctx, err); err != nil {
+				return done, err
+			}
+			continue
+		}
+		if n == 0 {
+			break
+		}
+		done += n
+	}
+	return done, nil
+}
+
+func (e *Evaluator) putOff(ctx context.Context, cause error) error {
+	return e.Store.InTx(ctx, func(tx *store.Tx) error {
+		requests, err := tx.TakeEvaluations(ctx, 1)
+		if err != nil || len(requests) == 0 {
+			return err
+		}
+		r := requests[0]
+		if r.Tries+1 < maxTries {
+			return tx.PutOffEvaluation(ctx, r.ID, tx.At.Add(retryAfter), true)
+		}
+		e.Log.Error("evaluation request set aside", "evaluation", r.ID, "sim", r.SIMID, "error", cause)
+		if err := tx.Raise(ctx, store.Alert{Kind: store.AlertRowSetAside, Key: "evaluation:" + strconv.FormatInt(int64(r.ID), 10), SIMID: r.SIMID,
+			Message: fmt.Sprintf("evaluation request %d (scene %s) failed %d times and waits an hour; see the log", r.ID, r.Scene, r.Tries+1)}); err != nil {
+			return err
+		}
+		return tx.PutOffEvaluation(ctx, r.ID, tx.At.Add(setAside), true)
+	})
+}

@@ -1,0 +1,142 @@
+package evaluator
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/simwarden/simwarden"
+	"github.com/simwarden/simwarden/internal/reconcile"
+	"github.com/simwarden/simwarden/internal/store"
+)
+
+const (
+	leaseName     = "periodic"
+	leaseFor      = 30 * time.Second
+	periodicTick  = time.Second
+	periodicBatch = 200
+	// maxPerTick bounds what one tick judges, so that a node that was away does not burst.
+	maxPerTick = 20 * periodicBatch
+)
+
+// RunPeriodic judges every SIM once an Interval, evenly spread, on the one node that holds the
+// lease; where it stopped, the next goes on. It also deletes requests long worked off.
+func (e *Evaluator) RunPeriodic(ctx context.Context) error {
+	interval := e.Interval
+	if interval <= 0 {
+		interval = 15 * time.Minute
+	}
+	p := pass{e: e, interval: interval}
+	defer p.give()
+	for {
+		if err := p.tick(ctx); err != nil && ctx.Err() == nil {
+			e.Log.Error("periodic evaluation", "error", err)
+		}
+		if err := e.Clock.Sleep(ctx, periodicTick); err != nil {
+			return nil
+		}
+	}
+}
+
+// pass is one walk over the fleet.
+type pass struct {
+	e         *Evaluator
+	interval  time.Duration
+	lease     store.Lease
+	after     simwarden.SIMID
+	startedAt time.Time
+	total     int64
+	done      int64
+}
+
+func (p *pass) tick(ctx context.Context) error {
+	lease, ok, err := p.e.Store.TakeLease(ctx, leaseName, p.e.Holder, leaseFor)
+	if err != nil || !ok {
+		p.lease = store.Lease{}
+		return err
+	}
+	now := p.e.Clock.Now()
+	if lease.Epoch != p.lease.Epoch || p.startedAt.IsZero() {
+		if err := p.begin(ctx, now); err != nil {
+			return err
+		}
+		if cursor, err := strconv.ParseInt(lease.Cursor, 10, 64); err == nil {
+			p.after = simwarden.SIMID(cursor)
+		}
+	}
+	p.lease = lease
+	due := int64(float64(p.total)*float64(now.Sub(p.startedAt))/float64(p.interval)) + 1 - p.done
+	for due = min(due, maxPerTick); due > 0; {
+		n, err := p.judge(ctx, int(min(due, periodicBatch)))
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return p.finish(ctx, now)
+		}
+		due -= int64(n)
+	}
+	return p.e.Store.SetCursor(ctx, p.lease, strconv.FormatInt(int64(p.after), 10))
+}
+
+func (p *pass) begin(ctx context.Context, now time.Time) (err error) {
+	p.startedAt, p.done, p.after = now, 0, 0
+	p.total, err = p.e.Store.CountSIMs(ctx)
+	return err
+}
+
+// finish ends the walk; the next begins when the interval is over.
+func (p *pass) finish(ctx context.Context, now time.Time) error {
+	if now.Sub(p.startedAt) < p.interval {
+		p.done = p.total + 1
+		return nil
+	}
+	if _, err := p.e.Store.PruneEvaluations(ctx, now.Add(-keepDone), 10_000); err != nil {
+		return err
+	}
+	if err := p.begin(ctx, now); err != nil {
+		return err
+	}
+	return p.e.Store.SetCursor(ctx, p.lease, "0")
+}
+
+// keepDone is how long requests worked off are kept, to show where a command came from.
+const keepDone = 7 * 24 * time.Hour
+
+func (p *pass) judge(ctx context.Context, limit int) (int, error) {
+	ids, err := p.e.Store.SIMsAfter(ctx, p.after, limit)
+	if err != nil || len(ids) == 0 {
+		return 0, err
+	}
+	items := make([]reconcile.Item, len(ids))
+	for i, id := range ids {
+		items[i] = reconcile.Item{SIMID: id, Scene: simwarden.ScenePeriodic, AskedBy: reconcile.System,
+			Cause: store.Cause{Kind: store.CausePeriodic, ID: int64(id)}}
+	}
+	err = p.e.Store.InTx(ctx, func(tx *store.Tx) error {
+		held, err := tx.HoldsLease(ctx, p.lease)
+		if err != nil || !held {
+			return err
+		}
+		_, err = reconcile.SIMs(ctx, tx, items)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	p.after = ids[len(ids)-1]
+	p.done += int64(len(ids))
+	return len(ids), nil
+}
+
+// give gives the lease back at the end, so that another node need not wait.
+func (p *pass) give() {
+	if p.lease.Holder == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := p.e.Store.GiveLease(ctx, p.lease); err != nil {
+		p.e.Log.Warn("give back the lease of the periodic evaluation", "error", err)
+	}
+}

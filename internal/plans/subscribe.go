@@ -1,0 +1,144 @@
+// Package plans moves subscriptions: it buys and queues them, ends them at their instant, starts
+// the next, refills allowances, and sees to it in the same transaction that what follows is
+// decided (L1).
+package plans
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/simwarden/simwarden"
+	"github.com/simwarden/simwarden/internal/calendar"
+	"github.com/simwarden/simwarden/internal/rules"
+	"github.com/simwarden/simwarden/internal/store"
+)
+
+// ErrPlanInvalid says what is wrong with a plan; test with errors.Is.
+var ErrPlanInvalid = errors.New("this plan cannot be sold")
+
+// maxCount bounds a validity: ten years of days, or of months, or of seconds.
+var maxCount = map[simwarden.ValidityUnit]int{
+	simwarden.ValidityDays: 3660, simwarden.ValidityMonths: 120, simwarden.ValidityMonthEnd: 1, simwarden.ValiditySeconds: 10 * 366 * 86400,
+}
+
+// Check says whether a plan can be sold; the error wraps ErrPlanInvalid and says what to change.
+func Check(p simwarden.Plan) error {
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("%w: "+format, append([]any{ErrPlanInvalid}, args...)...)
+	}
+	limit, known := maxCount[p.ValidityUnit]
+	switch {
+	case p.Code == "" || len(p.Code) > 64:
+		return bad("its code must have 1 to 64 characters")
+	case p.Kind != simwarden.PlanMain && p.Kind != simwarden.PlanAddon:
+		return bad("its kind is %q; it must be main or addon", p.Kind)
+	case p.AllowanceBytes < simwarden.UnlimitedBytes:
+		return bad("its allowance is %d bytes; give 0 or more, or -1 for no limit", p.AllowanceBytes)
+	case !known:
+		return bad("its validity is in %q; give days, months, month_end or seconds", p.ValidityUnit)
+	case p.ValidityUnit != simwarden.ValidityMonthEnd && p.ValidityCount < 1:
+		return bad("a validity of %d %s has no length; give 1 or more", p.ValidityCount, p.ValidityUnit)
+	case p.ValidityCount > limit:
+		return bad("a validity of %d %s is too long; the longest is %d", p.ValidityCount, p.ValidityUnit, limit)
+	case p.Reset != simwarden.ResetNone && p.Reset != simwarden.ResetCalendarMonth && p.Reset != simwarden.ResetCycle:
+		return bad("its reset is %q; give none, calendar_month or cycle", p.Reset)
+	case p.Reset == simwarden.ResetCycle && (p.ResetDays < 1 || p.ResetDays > 3660):
+		return bad("a reset cycle needs a length of 1 to 3660 days, not %d", p.ResetDays)
+	case p.Reset != simwarden.ResetCycle && p.ResetDays != 0:
+		return bad("a length of %d days goes with reset cycle alone", p.ResetDays)
+	}
+	if _, err := calendar.LoadZone(p.Zone); err != nil {
+		return bad("%v", err)
+	}
+	return nil
+}
+
+// Order is a plan to buy for an asset.
+type Order struct {
+	Asset store.Asset
+	Plan  simwarden.Plan
+	By    string
+	// StartAt begins a main plan at an instant of the past or present (an import of what runs
+	// already); zero: now, or when the current one ends. UTC.
+	StartAt time.Time
+	// UsedBytes is what an imported subscription has used already.
+	UsedBytes int64
+	// ImportRef makes a second purchase with the same reference store.ErrImportedBefore.
+	ImportRef string
+}
+
+// Subscribe buys a plan: a main plan begins now where none is in force or queued, and is queued
+// otherwise; an add-on begins at once. The evaluation that follows is written with it (scenes
+// plan_activated, topped_up). It gives the subscription as written.
+func Subscribe(ctx context.Context, tx *store.Tx, o Order) (simwarden.Subscription, error) {
+	if err := tx.LockAsset(ctx, o.Asset); err != nil {
+		return simwarden.Subscription{}, err
+	}
+	live, err := tx.LiveSubscriptions(ctx, o.Asset)
+	if err != nil {
+		return simwarden.Subscription{}, err
+	}
+	b := simwarden.Subscription{
+		SIMID: o.Asset.SIMID, DeviceID: o.Asset.DeviceID, PlanID: o.Plan.ID, PlanCode: o.Plan.Code, Kind: o.Plan.Kind,
+		State: simwarden.SubscriptionQueued, AllowanceBytes: o.Plan.AllowanceBytes, UsedBytes: o.UsedBytes,
+	}
+	scene := simwarden.SceneToppedUp
+	if o.Plan.Kind == simwarden.PlanMain {
+		scene = simwarden.ScenePlanActivated
+	}
+	if o.Plan.Kind == simwarden.PlanAddon || !mainAhead(live, tx.At) {
+		if err := begin(&b, o, tx.At); err != nil {
+			return b, err
+		}
+	}
+	if b.ID, err = tx.AddSubscription(ctx, b, o.By, o.ImportRef); err != nil {
+		return b, err
+	}
+	err = tx.AddEvents(ctx, []store.NewEvent{{Kind: store.EventSubscribed, SIMID: b.SIMID, Actor: o.By,
+		Data: map[string]any{"subscription_id": b.ID, "plan": b.PlanCode, "state": b.State, "start_at": b.StartAt, "end_at": b.EndAt, "device_id": b.DeviceID}}})
+	if err != nil || b.State == simwarden.SubscriptionQueued {
+		return b, err
+	}
+	_, err = tx.RequestEvaluation(ctx, store.Evaluation{
+		SIMID: b.SIMID, DeviceID: b.DeviceID, Scene: scene, SubscriptionID: b.ID, AskedBy: o.By,
+		Cause: store.Cause{Kind: store.CauseSubscription, ID: int64(b.ID)},
+	})
+	return b, err
+}
+
+// begin makes the subscription active, with its bounds.
+func begin(b *simwarden.Subscription, o Order, at time.Time) error {
+	start := at
+	if !o.StartAt.IsZero() {
+		start = o.StartAt
+	}
+	if start.After(at) {
+		return fmt.Errorf("%w: it would begin at %s, in the future; only what runs already can be imported with a start", ErrPlanInvalid, start.Format(time.RFC3339))
+	}
+	end, reset, err := rules.Period(o.Plan, start)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrPlanInvalid, err)
+	}
+	if !reset.IsZero() && !reset.After(at) {
+		if reset, err = rules.NextReset(o.Plan, start, at, end); err != nil {
+			return fmt.Errorf("%w: %w", ErrPlanInvalid, err)
+		}
+	}
+	b.State, b.StartAt, b.EndAt, b.NextResetAt = simwarden.SubscriptionActive, start, end, reset
+	if b.AllowanceBytes != simwarden.UnlimitedBytes && b.UsedBytes >= b.AllowanceBytes {
+		b.State = simwarden.SubscriptionExhausted
+	}
+	return nil
+}
+
+// mainAhead says whether a main plan is in force or queued, so that another has to wait.
+func mainAhead(live []simwarden.Subscription, at time.Time) bool {
+	for _, b := range live {
+		if b.Kind == simwarden.PlanMain && (b.State == simwarden.SubscriptionQueued || b.InForce(at)) {
+			return true
+		}
+	}
+	return false
+}

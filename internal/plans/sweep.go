@@ -1,0 +1,278 @@
+package plans
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/simwarden/simwarden"
+	"github.com/simwarden/simwarden/internal/clock"
+	"github.com/simwarden/simwarden/internal/fault"
+	"github.com/simwarden/simwarden/internal/reconcile"
+	"github.com/simwarden/simwarden/internal/rules"
+	"github.com/simwarden/simwarden/internal/store"
+)
+
+// Sweeper ends subscriptions at their instant, starts the queued ones and refills allowances.
+type Sweeper struct {
+	Store *store.Store
+	Clock clock.Clock
+	Log   *slog.Logger
+}
+
+var (
+	pointLapseBefore = fault.Register("lapse.before")
+	pointLapseIn     = fault.Register("lapse.in")
+	pointLapseAfter  = fault.Register("lapse.after")
+)
+
+const (
+	sweepBatch = 200
+	sweepEvery = time.Second
+)
+
+// Run sweeps every second, and more often where an end is nearer, until ctx ends. Several nodes
+// may run it: each takes what the others have not locked. An error is logged and tried again.
+func (s *Sweeper) Run(ctx context.Context) error {
+	for {
+		n, err := s.Sweep(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			s.Log.Error("sweep of plan ends", "error", err)
+		case n > 0:
+			continue
+		}
+		if err := s.Clock.Sleep(ctx, s.untilNext(ctx)); err != nil {
+			return nil
+		}
+	}
+}
+
+func (s *Sweeper) untilNext(ctx context.Context) time.Duration {
+	next, err := s.Store.NextPlanInstant(ctx)
+	if err != nil || next.IsZero() {
+		return sweepEvery
+	}
+	return min(max(next.Sub(s.Clock.Now()), 20*time.Millisecond), sweepEvery)
+}
+
+// Sweep handles one batch of ends and one of resets that are due; it gives how many.
+func (s *Sweeper) Sweep(ctx context.Context) (int, error) {
+	lapsed, err := s.sweepEnds(ctx)
+	if err != nil {
+		return 0, err
+	}
+	reset, err := s.sweepResets(ctx)
+	return lapsed + reset, err
+}
+
+func (s *Sweeper) sweepEnds(ctx context.Context) (n int, err error) {
+	pointLapseBefore.Hit()
+	err = s.Store.InWorkTx(ctx, func(tx *store.Tx) error {
+		due, err := tx.TakeLapsed(ctx, sweepBatch)
+		if n = len(due); err != nil || n == 0 {
+			return err
+		}
+		pointLapseIn.Hit()
+		return lapse(ctx, tx, due)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("end subscriptions: %w", err)
+	}
+	if n > 0 {
+		pointLapseAfter.Hit()
+	}
+	return n, nil
+}
+
+// lapse ends what has come to its end for the assets of the due subscriptions, starts what is
+// queued, and judges (L1).
+func lapse(ctx context.Context, tx *store.Tx, due []simwarden.Subscription) error {
+	assets := assetsOf(due)
+	if err := tx.LockAssets(ctx, assets); err != nil {
+		return err
+	}
+	live, err := tx.LiveByAsset(ctx, assets)
+	if err != nil {
+		return err
+	}
+	plans, err := tx.PlansByID(ctx, queuedPlans(live))
+	if err != nil {
+		return err
+	}
+	c := changes{tx: tx}
+	for _, a := range assets {
+		if err := c.asset(ctx, a, live[a], plans); err != nil {
+			return err
+		}
+	}
+	return c.flush(ctx)
+}
+
+// changes collects what the lapses of one transaction lead to.
+type changes struct {
+	tx       *store.Tx
+	ended    []simwarden.SubscriptionID
+	events   []store.NewEvent
+	items    []reconcile.Item
+	requests []store.Evaluation // of devices
+}
+
+func (c *changes) asset(ctx context.Context, a store.Asset, live []simwarden.Subscription, plans map[simwarden.PlanID]simwarden.Plan) error {
+	var current, queue []simwarden.Subscription
+	codes := map[simwarden.SubscriptionID]string{}
+	for _, b := range live {
+		codes[b.ID] = b.PlanCode
+		if b.State == simwarden.SubscriptionQueued {
+			queue = append(queue, b)
+		} else {
+			current = append(current, b)
+		}
+	}
+	result, err := rules.Lapse(current, queue, plans, c.tx.At)
+	if err != nil {
+		return err
+	}
+	var lastMain, lastStarted simwarden.SubscriptionID
+	for _, started := range result.Started {
+		if _, err := c.tx.StartSubscription(ctx, started.ID, started.StartAt, started.EndAt, started.NextResetAt); err != nil {
+			return err
+		}
+		lastStarted = started.ID
+		c.events = append(c.events, store.NewEvent{Kind: store.EventPlanActivated, SIMID: a.SIMID, Actor: reconcile.System,
+			Data: map[string]any{"subscription_id": started.ID, "plan": codes[started.ID], "start_at": started.StartAt, "end_at": started.EndAt, "device_id": a.DeviceID}})
+	}
+	for _, expired := range result.Expired {
+		c.ended = append(c.ended, expired.ID)
+		if expired.Kind == simwarden.PlanMain {
+			lastMain = expired.ID
+		}
+		c.events = append(c.events, store.NewEvent{Kind: store.EventLapsed, SIMID: a.SIMID, Actor: reconcile.System,
+			Data: map[string]any{"subscription_id": expired.ID, "plan": codes[expired.ID], "end_at": expired.EndAt, "device_id": a.DeviceID}})
+	}
+	switch {
+	case result.MainEnded && !result.MainInForce:
+		c.judge(a, simwarden.ScenePlanLapsed, lastMain)
+	case len(result.Started) > 0:
+		c.judge(a, simwarden.SceneQueuedActivated, lastStarted)
+	case len(result.Expired) > 0:
+		c.judge(a, simwarden.ScenePlanCheck, result.Expired[len(result.Expired)-1].ID)
+	}
+	return nil
+}
+
+// judge has a standalone SIM judged in this transaction and asks for a device's evaluation (L1).
+func (c *changes) judge(a store.Asset, scene simwarden.Scene, sub simwarden.SubscriptionID) {
+	cause := store.Cause{Kind: store.CauseSubscription, ID: int64(sub)}
+	if a.DeviceID != 0 {
+		c.requests = append(c.requests, store.Evaluation{DeviceID: a.DeviceID, Scene: scene, Cause: cause, SubscriptionID: sub, AskedBy: reconcile.System})
+		return
+	}
+	c.items = append(c.items, reconcile.Item{SIMID: a.SIMID, Scene: scene, Cause: cause, SubscriptionID: sub, AskedBy: reconcile.System})
+}
+
+func (c *changes) flush(ctx context.Context) error {
+	if err := c.tx.EndSubscriptions(ctx, c.ended, simwarden.SubscriptionExpired); err != nil {
+		return err
+	}
+	if err := c.tx.AddEvents(ctx, c.events); err != nil {
+		return err
+	}
+	outcomes, err := reconcile.SIMs(ctx, c.tx, c.items)
+	if err != nil {
+		return err
+	}
+	orders := make(map[simwarden.SIMID]string, len(outcomes))
+	for _, o := range outcomes {
+		orders[o.SIMID] = "judged at once: " + string(o.Ordered.Action)
+	}
+	// A row for each, worked off already, so that no cause is without one (V1).
+	list, done := make([]store.Evaluation, 0, len(c.items)+len(c.requests)), make([]string, 0, len(c.items)+len(c.requests))
+	for _, item := range c.items {
+		list = append(list, store.Evaluation{SIMID: item.SIMID, Scene: item.Scene, Cause: item.Cause, SubscriptionID: item.SubscriptionID, AskedBy: item.AskedBy})
+		done = append(done, orders[item.SIMID])
+	}
+	for _, r := range c.requests {
+		list, done = append(list, r), append(done, "")
+	}
+	return c.tx.RequestEvaluations(ctx, list, done)
+}
+
+func (s *Sweeper) sweepResets(ctx context.Context) (n int, err error) {
+	err = s.Store.InWorkTx(ctx, func(tx *store.Tx) error {
+		due, err := tx.TakeResets(ctx, sweepBatch)
+		if n = len(due); err != nil || n == 0 {
+			return err
+		}
+		return reset(ctx, tx, due)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("reset subscriptions: %w", err)
+	}
+	return n, nil
+}
+
+func reset(ctx context.Context, tx *store.Tx, due []simwarden.Subscription) error {
+	ids := make([]simwarden.PlanID, 0, len(due))
+	for _, b := range due {
+		ids = append(ids, b.PlanID)
+	}
+	plans, err := tx.PlansByID(ctx, ids)
+	if err != nil {
+		return err
+	}
+	var requests []store.Evaluation
+	var events []store.NewEvent
+	for _, b := range due {
+		next, err := rules.NextReset(plans[b.PlanID], b.StartAt, tx.At, b.EndAt)
+		if err != nil {
+			return err
+		}
+		if err := tx.ResetSubscription(ctx, b.ID, next); err != nil {
+			return err
+		}
+		events = append(events, store.NewEvent{Kind: store.EventPlanReset, SIMID: b.SIMID, Actor: reconcile.System,
+			Data: map[string]any{"subscription_id": b.ID, "plan": b.PlanCode, "used_bytes": b.UsedBytes, "next_reset_at": next}})
+		requests = append(requests, store.Evaluation{SIMID: b.SIMID, DeviceID: b.DeviceID, Scene: simwarden.ScenePlanReset, SubscriptionID: b.ID,
+			Cause: store.Cause{Kind: store.CauseSubscription, ID: int64(b.ID)}, AskedBy: reconcile.System})
+	}
+	if err := tx.AddEvents(ctx, events); err != nil {
+		return err
+	}
+	return tx.RequestEvaluations(ctx, requests, nil)
+}
+
+func assetsOf(due []simwarden.Subscription) []store.Asset {
+	var out []store.Asset
+	seen := map[store.Asset]bool{}
+	for _, b := range due {
+		a := store.Asset{SIMID: b.SIMID, DeviceID: b.DeviceID}
+		if !seen[a] {
+			seen[a] = true
+			out = append(out, a)
+		}
+	}
+	slices.SortFunc(out, func(x, y store.Asset) int {
+		if x.DeviceID != y.DeviceID {
+			return int(x.DeviceID - y.DeviceID)
+		}
+		return int(x.SIMID - y.SIMID)
+	})
+	return out
+}
+
+func queuedPlans(live map[store.Asset][]simwarden.Subscription) []simwarden.PlanID {
+	var ids []simwarden.PlanID
+	for _, list := range live {
+		for _, b := range list {
+			if b.State == simwarden.SubscriptionQueued {
+				ids = append(ids, b.PlanID)
+			}
+		}
+	}
+	return ids
+}
