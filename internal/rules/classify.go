@@ -27,6 +27,11 @@ type Classification struct {
 	Class carrier.Class
 	// Rule is the rule that matched, nil where a built-in one decided.
 	Rule *carrier.Rule
+	// Extended, ClosePolling and NotExecuted are those of the rule, where the answer is one that
+	// says something about the SIM: not where none came or none was understood (P5, F24).
+	Extended     simwarden.ExtendedState
+	ClosePolling bool
+	NotExecuted  bool
 	// RetryAfter is the longer of what the carrier asked for (at most MaxRetryAfter) and what the
 	// rule demands; 0: neither said.
 	RetryAfter time.Duration
@@ -84,6 +89,9 @@ func (s *RuleSet) Classify(e *carrier.Error) Classification {
 			rule := s.rules[i].rule
 			c.Rule, c.Class = &rule, rule.Class
 			c.RetryAfter = max(c.RetryAfter, rule.RetryAfterMin)
+			if e.HTTPStatus != 0 && (!e.BadAnswer || rule.NotExecuted) {
+				c.Extended, c.ClosePolling, c.NotExecuted = rule.Extended, rule.ClosePolling, rule.NotExecuted
+			}
 			c.Why = fmt.Sprintf("rule %q matches", rule.Name)
 			break
 		}
@@ -101,10 +109,10 @@ func (s *RuleSet) Classify(e *carrier.Error) Classification {
 func (s *RuleSet) Explain(e *carrier.Error) (Classification, string) {
 	c := s.Classify(e)
 	text := fmt.Sprintf("%s: %s", c.Class, c.Why)
-	if c.Rule != nil && c.Rule.Extended != "" {
-		text += fmt.Sprintf("; sets the extended state to %s", c.Rule.Extended)
+	if c.Extended != "" {
+		text += fmt.Sprintf("; sets the extended state to %s", c.Extended)
 	}
-	if c.Rule != nil && c.Rule.ClosePolling {
+	if c.ClosePolling {
 		text += "; closes the SIM's polling"
 	}
 	if !e.Operation.ChangesState() {
@@ -158,11 +166,10 @@ func doubt(e *carrier.Error, c Classification) (carrier.Class, string) {
 		}
 		return c.Class, ""
 	}
-	notExecuted := c.Rule != nil && c.Rule.NotExecuted
 	switch {
 	case e.HTTPStatus == 0:
 		return carrier.ClassUnknownOutcome, "no answer came: the carrier may have acted"
-	case notExecuted:
+	case c.NotExecuted:
 		return c.Class, ""
 	case e.BadAnswer:
 		return carrier.ClassUnknownOutcome, "the answer was not understood: the carrier may have acted"

@@ -45,7 +45,8 @@ const (
 	OrderReplace OrderAction = "replace"
 	// OrderWithdraw ends the open, unsent command as obsolete: it is no longer wanted.
 	OrderWithdraw OrderAction = "withdraw"
-	// OrderWait keeps the evaluation request until the command under way has settled (C2).
+	// OrderWait keeps the evaluation request until the open command has ended or gone back to queued (C2). A person's newer
+	// order takes the place of an older one that waits.
 	OrderWait OrderAction = "wait"
 	// OrderObserve records what would have been sent (C9).
 	OrderObserve OrderAction = "observe"
@@ -80,15 +81,24 @@ func orderUnderWay(in OrderInput) Ordered {
 	if some && wanted != in.Open.Direction {
 		return Ordered{Action: OrderWait, Direction: wanted, Because: "the opposite command is under way"}
 	}
+	if scene := in.Decision.Scene; some && (scene.EndsPlan() || outlasts(scene, in.Open.Scene)) {
+		// Should this one fail, it would be judged as its own scene and might end; the newer must
+		// not. And a plan's end keeps its turn behind a person's older order that waits as well.
+		return Ordered{Action: OrderWait, Direction: wanted, Because: "the same command is under way for another cause"}
+	}
 	return Ordered{Action: OrderNone, Because: "a command is under way"}
 }
 
 func orderQueued(in OrderInput) Ordered {
 	d, open := in.Decision, in.Open
+	wanted, some := d.Direction()
 	if open.Scene == simwarden.SceneManual && d.Scene != simwarden.SceneManual {
+		if d.Scene.EndsPlan() && some && wanted != open.Direction {
+			// Nothing may come back to the plan's end, so it waits behind the person's order (C1, E6).
+			return Ordered{Action: OrderWait, Direction: wanted, Because: "a person's order goes first"}
+		}
 		return Ordered{Action: OrderNone, Because: "a person's order is open"}
 	}
-	wanted, some := d.Direction()
 	if !some {
 		return orderQueuedLeave(in)
 	}

@@ -105,6 +105,8 @@ func TestOrder(t *testing.T) {
 		{"E6: but one trigger is enough", also(paused, lapsed, scene("plan_lapsed")), both(queued(suspend, "usage_check"), triggered), rules.OrderNone, ""},
 		{"E6: a lapse that is queued is not queued again", also(lapsed, scene("refunded")), queued(suspend, "plan_lapsed"), rules.OrderNone, ""},
 		{"E3: a person's order is not replaced by an automatic one", state("suspended"), queued(suspend, "manual"), rules.OrderNone, ""},
+		{"E6: a plan's end waits behind a person's order to resume", also(paused, lapsed, state("suspended"), scene("plan_lapsed")), queued(resume, "manual"), rules.OrderWait, suspend},
+		{"E6: behind one to suspend it need not", also(paused, lapsed, scene("plan_lapsed")), queued(suspend, "manual"), rules.OrderNone, ""},
 		{"E3: a person's order takes over from an automatic one, so that it is judged as theirs", manual(suspend), queued(suspend, "usage_check"), rules.OrderReplace, suspend},
 		{"E3: twice is once", manual(suspend), queued(suspend, "manual"), rules.OrderNone, ""},
 		{"E3: a person changes their mind before it is sent", manual(resume), queued(suspend, "manual"), rules.OrderWithdraw, ""},
@@ -115,6 +117,8 @@ func TestOrder(t *testing.T) {
 		{"C2: also where the state read before shows it as not needed", also(), open(suspend, simwarden.CommandVerifying, "usage_check"), rules.OrderWait, resume},
 		{"C2: a person waits too", manual(resume), open(suspend, simwarden.CommandConfirming, "usage_check"), rules.OrderWait, resume},
 		{"C2: the same needs nothing", exhausted, open(suspend, simwarden.CommandSending, "usage_check"), rules.OrderNone, ""},
+		{"E6: a plan's end waits for the same command of a scene that a pause would end", also(lapsed, scene("plan_lapsed")), open(suspend, simwarden.CommandVerifying, "usage_check"), rules.OrderWait, suspend},
+		{"E3: a person's order likewise", manual(suspend), open(suspend, simwarden.CommandSending, "usage_check"), rules.OrderWait, suspend},
 		{"C2: a leave stops nothing that is under way", also(paused, exhausted), open(suspend, simwarden.CommandSending, "usage_check"), rules.OrderNone, ""},
 	}
 	for _, tt := range tests {

@@ -90,7 +90,8 @@ func (p PaceProfile) interval(kind simwarden.CheckKind, state simwarden.State) t
 	case simwarden.StateTerminated:
 		return max(every, p.TerminatedEvery)
 	case simwarden.StateInventory, simwarden.StateTestReady:
-		return time.Duration(float64(every) * max(p.IdleFactor, 1))
+		idle := time.Duration(float64(every) * max(p.IdleFactor, 1))
+		return min(idle, max(every, p.TerminatedEvery)) // terminated ones are the slowest
 	}
 	return every
 }
