@@ -107,6 +107,7 @@ CREATE TABLE command (
 CREATE UNIQUE INDEX command_open ON command (sim_id) WHERE state IN ('queued', 'sending', 'verifying', 'confirming');
 CREATE INDEX command_due ON command (account_id, priority DESC, run_at) WHERE state IN ('queued', 'verifying', 'confirming');
 CREATE INDEX command_claim ON command (claim_until) WHERE state = 'sending';
+CREATE INDEX command_follow ON command (account_id, run_at) WHERE state IN ('verifying', 'confirming');
 CREATE INDEX command_sim ON command (sim_id, id);
 CREATE INDEX command_recent ON command (account_id, created_at) WHERE direction = 'suspend';
 
