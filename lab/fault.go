@@ -139,6 +139,8 @@ func (f *Fault) check() error {
 		return fmt.Errorf("%w: the probability of %s is %v, want 0 to 1", ErrFault, f.Name, f.Probability)
 	case f.Seconds < 0 || f.Factor < 0 || f.Count < 0:
 		return fmt.Errorf("%w: %s has a negative number", ErrFault, f.Name)
+	case f.State != "" && !slices.Contains(simwarden.States(), f.State):
+		return fmt.Errorf("%w: %s knows no state %q", ErrFault, f.Name, f.State)
 	case f.Status != 0 && (f.Status < 500 || f.Status > 599):
 		return fmt.Errorf("%w: status %d of %s, want 500 to 599", ErrFault, f.Status, f.Name)
 	}

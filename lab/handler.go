@@ -58,9 +58,13 @@ func (w *World) serve(rw http.ResponseWriter, r *http.Request, a *Account, path 
 	x.line = LogLine{ArrivedAt: now, Seq: w.seq.Add(1), Conn: conn, RequestID: clip(r.Header.Get("X-Request-Id"), 128),
 		Account: a.Name(), Operation: x.req.Operation, Kind: x.req.Kind}
 	w.requests.Add(1)
-	if x.req.Key != "" {
+	key := x.req.Key
+	if len(x.req.ICCIDs) == 1 {
+		key, x.line.Kind = x.req.ICCIDs[0], KindRead // a list in form only
+	}
+	if key != "" {
 		a.mu.RLock()
-		x.sim = a.find(x.req.Key)
+		x.sim = a.find(key)
 		a.mu.RUnlock()
 	}
 	if x.sim != nil {
@@ -160,7 +164,7 @@ func (x *exchange) work(dst []byte) (reply Reply, ended bool) {
 	}
 	x.line.Answer = AnswerOK
 	x.line.Rows = len(out.Views)
-	if len(out.Views) == 1 && x.req.Kind != KindList {
+	if len(out.Views) == 1 && x.sim != nil {
 		v := out.Views[0]
 		x.line.StateAnswered, x.line.RawAnswered, x.line.PendingAnswered = v.State, v.Raw, v.Pending
 		if x.req.Usage {

@@ -35,9 +35,14 @@ func (x *exchange) read() Outcome {
 	d := x.distortion()
 	x.a.mu.RLock()
 	defer x.a.mu.RUnlock()
-	truth := x.a.words[x.sim.at(now).word].State
-	x.line.StateBefore, x.line.StateAfter = truth, truth
+	x.truth(now)
 	return Outcome{Views: []View{x.show(x.sim, &d, now)}, Now: now}
+}
+
+// truth notes the true state for the log. It needs mu held.
+func (x *exchange) truth(now time.Time) {
+	state := x.a.words[x.sim.at(now).word].State
+	x.line.StateBefore, x.line.StateAfter = state, state
 }
 
 // show is a SIM as the answer shows it: late as the carrier is, distorted as the faults have it.
@@ -161,6 +166,9 @@ func (x *exchange) list() Outcome {
 	}
 	a.mu.RLock()
 	defer a.mu.RUnlock()
+	if x.sim != nil {
+		x.truth(now)
+	}
 	if req.ICCIDs != nil {
 		for _, iccid := range req.ICCIDs {
 			if s := a.find(iccid); s != nil {

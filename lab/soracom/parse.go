@@ -117,6 +117,7 @@ func parseSearch(q url.Values, req *lab.Request) {
 	}
 	if len(ids) > 0 {
 		req.ICCIDs = ids[:min(len(ids), req.Limit)]
+		req.Operation = simwarden.OpQueryState
 	}
 	req.OnlyRaw = q.Get("status")
 }
