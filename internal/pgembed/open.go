@@ -21,11 +21,23 @@ type Handle struct {
 	opts   Options
 	url    string
 	users  fileLock
-	server *Server // nil when attached
+	owner  bool
 	done   chan struct{}
-	closed chan struct{}
+	closed context.Context // ended by Close
+	close  context.CancelFunc
 	once   sync.Once
 	err    error
+
+	// server is nil when attached. Only the watching goroutine replaces it, until watched is closed.
+	server  *Server
+	watched chan struct{}
+}
+
+func newHandle(opts Options, url string, users fileLock, s *Server) *Handle {
+	h := &Handle{opts: opts, url: url, users: users, owner: s != nil, server: s,
+		done: make(chan struct{}), watched: make(chan struct{})}
+	h.closed, h.close = context.WithCancel(context.Background())
+	return h
 }
 
 // Open returns the database of a data directory: attached to the process of ours that runs it, or
@@ -107,7 +119,9 @@ func open(ctx context.Context, opts Options, l layout, users fileLock) (*Handle,
 		mine = false
 		return nil, err
 	}
-	return &Handle{opts: opts, url: s.URL(), users: users, server: s, done: s.died, closed: make(chan struct{})}, nil
+	h := newHandle(opts, s.URL(), users, s)
+	go h.supervise()
+	return h, nil
 }
 
 // Attach uses the server that another living process of ours runs, and fails with ErrNotRunning at
@@ -174,14 +188,14 @@ func answering(ctx context.Context, l layout) (pidFile, error) {
 }
 
 func attached(opts Options, l layout, users fileLock, p pidFile) *Handle {
-	h := &Handle{opts: opts, url: databaseURL(p.socketDir, DatabaseName), users: users,
-		done: make(chan struct{}), closed: make(chan struct{})}
+	h := newHandle(opts, databaseURL(p.socketDir, DatabaseName), users, nil)
 	go func() {
+		defer close(h.watched)
 		t := time.NewTicker(500 * time.Millisecond) // not our child: nothing tells us of its end
 		defer t.Stop()
 		for {
 			select {
-			case <-h.closed:
+			case <-h.closed.Done():
 				return
 			case <-t.C:
 				if !isServerOf(p.pid, l.cluster) {
@@ -198,16 +212,18 @@ func attached(opts Options, l layout, users fileLock, p pidFile) *Handle {
 func (h *Handle) URL() string { return h.url }
 
 // Owner says whether this process runs the server.
-func (h *Handle) Owner() bool { return h.server != nil }
+func (h *Handle) Owner() bool { return h.owner }
 
-// Done is closed when the server has ended although this handle is open.
+// Done is closed when the server has ended although this handle is open, and will not come back:
+// with Options.Own it is started again unless its files, folders or programs are at fault.
 func (h *Handle) Done() <-chan struct{} { return h.done }
 
 // Close ends the use. The process that runs the server first waits, no longer than Options.Wait or
 // ctx, until the others have closed theirs, and says in the log for whom; then it stops the server.
 func (h *Handle) Close(ctx context.Context) error {
 	h.once.Do(func() {
-		close(h.closed)
+		h.close()
+		<-h.watched
 		defer h.users.release()
 		if h.server == nil {
 			return

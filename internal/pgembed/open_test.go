@@ -3,9 +3,14 @@ package pgembed
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 func TestSecondProcessAttachesAndIsWaitedFor(t *testing.T) {
@@ -124,4 +129,55 @@ func TestAnOwnerThatGivesUpWaitingStopsTheServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	soon(t, second.Done(), "word to the attached that the server is gone")
+}
+
+func TestServerOfOneWhoStaysComesBack(t *testing.T) {
+	dir := withCluster(t)
+	opts := options(dir)
+	opts.Own = true
+	h, err := Open(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close(context.Background())
+	run(t, h.URL(), "CREATE TABLE kept AS SELECT 'yes' AS word")
+	kill := func() {
+		t.Helper()
+		p, err := readPIDFile(filepath.Join(dir, "postgres"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Kill(p.pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		gone := func() (bool, error) { return !isServerOf(p.pid, filepath.Join(dir, "postgres")), nil }
+		if err := poll(t.Context(), gone); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kill()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	var conn *pgx.Conn
+	if err := poll(ctx, func() (bool, error) {
+		var err error
+		conn, err = pgx.Connect(ctx, h.URL())
+		return err == nil, nil
+	}); err != nil {
+		t.Fatalf("the server was not back within 10 s (F9): %v", err)
+	}
+	if err := conn.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	if got := ask(t, h.URL(), "SELECT word FROM kept"); got != "yes" {
+		t.Errorf("after the server came back the table says %q, want yes", got)
+	}
+	if err := os.Remove(filepath.Join(dir, "postgres/global/pg_control")); err != nil {
+		t.Fatal(err)
+	}
+	kill()
+	soon(t, h.Done(), "the end of the trials with a damaged cluster")
+	if err := h.Close(t.Context()); err != nil {
+		t.Errorf("closing after the server's end: %v", err)
+	}
 }

@@ -38,8 +38,8 @@ type Options struct {
 	// Log gets a line for each start, stop and wait; nil is silent.
 	Log *slog.Logger
 	// Own, for Open: when another process runs the server, wait until it has ended and run it
-	// ourselves. For those who stay, such as serve: an attached process loses its database when
-	// the one that runs it goes.
+	// ourselves, and start it again when it ends by itself. For those who stay, such as serve: an
+	// attached process loses its database when the one that runs it goes.
 	Own bool
 	// Wait bounds, for Open, how long to wait for others, and for Close, how long the process that
 	// runs the server waits for those attached. 0 is 30 seconds.
