@@ -76,7 +76,8 @@ func (g *generator) used(t time.Time) float64 {
 		return g.rate * day.Seconds() * g.bursts(s/day.Seconds())
 	case ProfileDayNight:
 		const w = 2 * math.Pi / (24 * 3600)
-		return g.rate * (s + 0.95/w*(math.Sin(w*(s-g.phase)-math.Pi/2)+1))
+		const peak = 14 * 3600 // in the afternoon
+		return g.rate * (s + 0.95/w*(math.Sin(w*(s-g.phase-peak))+1))
 	case ProfileStreamer:
 		n := math.Floor((s + g.phase) / g.period)
 		begin := (g.period - g.amount) * unit(g.seed, 5, uint64(n))
