@@ -81,7 +81,7 @@ func (a *Answer) Refusal(op simwarden.Operation, secrets ...string) *Error {
 		e.BadAnswer = a.Status < 400
 	case err != nil:
 		e.BadAnswer = a.Status < 500 && a.Status != http.StatusUnauthorized && a.Status != http.StatusTooManyRequests
-		e.Message = "the answer is not the carrier's JSON: " + plain(a.Header.Get("Content-Type"), 80)
+		e.Message = strings.TrimSpace("the answer is not the carrier's JSON " + plain(a.Header.Get("Content-Type"), 80))
 	default:
 		e.BadAnswer = a.Status < 400
 		e.Code = plain(Redact(code, secrets...), maxCodeBytes)

@@ -95,6 +95,9 @@ func (v JSON) Int64() (int64, bool) {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return n, true
 	}
+	if !json.Valid([]byte(text)) {
+		return 0, false // strconv takes more for numbers than JSON does: 0x1p4, Inf, 1_0
+	}
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
 		return 0, false
