@@ -30,7 +30,7 @@ const (
 )
 
 // ParseICCID reads an ICCID as people write it: spaces and hyphens between groups, lower case,
-// one trailing F. It never repairs a number: what is damaged or ambiguous is refused with one
+// F as filler up to twenty characters, or one F behind them. It never repairs a number: what is damaged or ambiguous is refused with one
 // of the ErrICCID errors, which say what to do. A 20-character number of digits alone must
 // carry a fitting Luhn digit; one of 18 or 19 may or may not have one (see SameCard).
 func ParseICCID(text string) (ICCID, error) {
@@ -55,7 +55,9 @@ func ParseICCID(text string) (ICCID, error) {
 	if damagedBySpreadsheet(s) {
 		return ICCID{}, fmt.Errorf("%w: %q", ErrICCIDDamaged, text)
 	}
-	s = strings.TrimSuffix(s, "F")
+	if bare := strings.TrimRight(s, "F"); len(s) == iccidMaxLen || len(s) == len(bare)+1 {
+		s = bare
+	}
 	for i := range len(s) {
 		if !isICCIDByte(s[i]) {
 			return ICCID{}, fmt.Errorf("%w: %q", ErrICCIDCharacter, text)
@@ -90,6 +92,13 @@ func (id ICCID) String() string { return id.s }
 
 // IsZero says that there is no ICCID.
 func (id ICCID) IsZero() bool { return id.s == "" }
+
+// MaybeRounded says that the digits from the sixteenth on are all zero and no check digit
+// speaks for them, as a spreadsheet leaves a long number behind. One such number alone may be a
+// true one without its check digit; several in one import are not (I6).
+func (id ICCID) MaybeRounded() bool {
+	return allDigits(id.s) && strings.Trim(id.s[15:], "0") == "" && !luhnValid(id.s)
+}
 
 // SameCard says whether two forms name one card: equal, or one is the other with a check
 // digit behind it (which, where all are digits, must be the right one).

@@ -27,7 +27,7 @@ type EID struct{ s string }
 // What can be wrong with these numbers; test with errors.Is.
 var (
 	ErrIMSI   = errors.New("an IMSI has 6 to 15 digits")
-	ErrMSISDN = errors.New("an MSISDN has 5 to 15 digits")
+	ErrMSISDN = errors.New("an MSISDN has 5 to 15 digits, country code first")
 	ErrIMEI   = errors.New("an IMEI has 15 digits with a fitting check digit, 14 without it, or 16 with a software version")
 	ErrEID    = errors.New("an EID has 32 digits with fitting check digits")
 )
@@ -41,13 +41,17 @@ func ParseIMSI(text string) (IMSI, error) {
 	return IMSI{s}, nil
 }
 
-// ParseMSISDN reads an MSISDN; a leading + or 00, spaces, hyphens and brackets are dropped.
+// ParseMSISDN reads an MSISDN; a leading + or 00, spaces, hyphens, dots and brackets are dropped.
+// A number that then begins with 0 is a national one, whose country nobody named: it is refused.
 // The error is ErrMSISDN.
 func ParseMSISDN(text string) (MSISDN, error) {
 	s := strings.NewReplacer("(", "", ")", "", ".", "").Replace(compact(text))
-	s = strings.TrimPrefix(s, "+")
-	s = strings.TrimPrefix(s, "00")
-	if len(s) < 5 || len(s) > 15 || !allDigits(s) {
+	if rest, plus := strings.CutPrefix(s, "+"); plus {
+		s = rest
+	} else {
+		s = strings.TrimPrefix(s, "00")
+	}
+	if len(s) < 5 || len(s) > 15 || !allDigits(s) || s[0] == '0' {
 		return MSISDN{}, fmt.Errorf("%w: got %d characters", ErrMSISDN, len(s))
 	}
 	return MSISDN{s}, nil
