@@ -28,10 +28,9 @@ demo: setup build ## set up, build, and watch a fleet being kept in order (DEMO_
 	./bin/simwarden demo $(DEMO_ARGS)
 
 test: setup ## set up, then all tests as a change must pass them (about 12 minutes at most)
-	go vet ./...
-	@if go test -timeout 12m -p 2 $(TEST_ARGS) ./...; \
+	@if go vet ./... && go test -timeout 12m -p 2 $(TEST_ARGS) ./...; \
 	then echo "simwarden: all tests passed"; \
-	else echo "simwarden: TESTS FAILED, see the lines above that start with FAIL or ---"; exit 1; fi
+	else echo "simwarden: TESTS FAILED, see the first lines above that start with FAIL, --- FAIL or a file's name"; exit 1; fi
 
 check: test lint race fuzz zones ## test, and all that a release must pass: lint, race, fuzz, zones
 	@echo "simwarden: all checks passed"
