@@ -1,0 +1,156 @@
+// Package check finds out from outside whether the invariants held: it reads the log that the
+// carrier kept, the true states there, and the database by plain SQL, and shares nothing with
+// what it checks but the words and, to make decisions again, the rules.
+package check
+
+import (
+	"context"
+	"fmt"
+	"sort"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/simwarden/simwarden"
+)
+
+// Input is what a check looks at.
+type Input struct {
+	// DB is a connection to the product's database.
+	DB *pgx.Conn
+	// Lines are the carrier's own log, in any order; see ReadLog.
+	Lines []Line
+	// Truth is each SIM's true state at the carrier, by ICCID; nil: V11 and V12 leave it out.
+	Truth map[string]simwarden.State
+	// Now is the instant of the check, UTC, by the clock that the product ran on.
+	Now time.Time
+	// Settle is how long after the last possible execution a read may still miss it (V4).
+	Settle time.Duration
+	// OpenBound is how old an open command or a due evaluation may be after the calm phase; zero:
+	// there was no calm phase, and V12 is left out.
+	OpenBound time.Duration
+	// MaxAttempts is how many attempts that count one command may have; zero: not checked.
+	MaxAttempts int
+}
+
+// Violation is one broken invariant, in words.
+type Violation struct {
+	Invariant string `json:"invariant"` // "V4"
+	Subject   string `json:"subject"`   // the SIM, command or request
+	What      string `json:"what"`
+}
+
+func (v Violation) String() string { return fmt.Sprintf("%s: %s: %s", v.Invariant, v.Subject, v.What) }
+
+// Report is what a check found.
+type Report struct {
+	Violations []Violation `json:"violations"`
+	// BlindResends counts V4: state-changing requests sent again before it was known what became
+	// of the one before.
+	BlindResends int `json:"blind_resends"`
+	// LimitViolations counts requests that the carrier says exceeded a limit.
+	LimitViolations int `json:"limit_violations"`
+	// Drift are the SIMs whose true state differs from the decision, with no open command and no
+	// named end; OpenOverBound the open commands older than OpenBound that nothing named holds.
+	Drift         []Violation `json:"drift"`
+	OpenOverBound int         `json:"open_over_bound"`
+	// Looked says how much was looked at, so that an empty check shows as one.
+	Looked Looked `json:"looked_at"`
+}
+
+// Looked counts what was looked at.
+type Looked struct {
+	Lines    int `json:"log_lines"`
+	Changes  int `json:"state_changing_requests"`
+	Unknown  int `json:"unknown_outcomes"`
+	Attempts int `json:"attempts"`
+	Commands int `json:"commands"`
+	Lapses   int `json:"lapses"`
+	SIMs     int `json:"sims"`
+}
+
+// Run checks V1 to V6, V9, V11, V12 and V14. The error is one of reading, never a finding.
+func Run(ctx context.Context, in Input) (Report, error) {
+	c := &checker{Input: in}
+	c.report.Violations, c.report.Drift = []Violation{}, []Violation{}
+	sort.SliceStable(c.Lines, func(i, j int) bool { return c.Lines[i].ArrivedAt.Before(c.Lines[j].ArrivedAt) })
+	c.report.Looked.Lines = len(c.Lines)
+	for _, step := range []func(context.Context) error{
+		c.load, c.causes, c.oneRequestAnAttempt, c.oneAtATime, c.readBeforeResend, c.judgedAfresh, c.terminalIsTheEnd,
+		c.pausesAreKept, c.lapses, c.holdsAreKept, c.calm,
+	} {
+		if err := step(ctx); err != nil {
+			return c.report, fmt.Errorf("check: %w", err)
+		}
+	}
+	return c.report, nil
+}
+
+type checker struct {
+	Input
+	report   Report
+	attempts []attempt
+	byReq    map[string]*attempt
+}
+
+// attempt is one row with its command.
+type attempt struct {
+	ID        int64
+	CommandID int64
+	Number    int
+	RequestID string
+	ICCID     string
+	SIMID     int64
+	Scene     simwarden.Scene
+	CmdScene  simwarden.Scene
+	Direction simwarden.Direction
+	AskedBy   string
+	ClaimedAt time.Time
+	EndedAt   *time.Time
+	Outcome   string
+	Class     string
+	Facts     []byte
+	Decision  []byte
+}
+
+func (c *checker) found(invariant, subject, format string, args ...any) {
+	c.report.Violations = append(c.report.Violations, Violation{invariant, subject, fmt.Sprintf(format, args...)})
+}
+
+// load reads all attempts: the other checks go through them.
+func (c *checker) load(ctx context.Context) error {
+	rows, err := c.DB.Query(ctx, `
+		SELECT t.id, t.command_id, t.number, t.request_id, s.iccid, t.sim_id, t.scene, c.scene, c.direction, c.asked_by,
+			t.claimed_at, t.ended_at, t.outcome, t.class, t.facts, t.decision
+		FROM attempt t JOIN command c ON c.id = t.command_id JOIN sim s ON s.id = t.sim_id ORDER BY t.command_id, t.number`)
+	if err != nil {
+		return fmt.Errorf("read attempts: %w", err)
+	}
+	c.attempts, err = pgx.CollectRows(rows, pgx.RowToStructByPos[attempt])
+	if err != nil {
+		return fmt.Errorf("read attempts: %w", err)
+	}
+	c.report.Looked.Attempts = len(c.attempts)
+	c.byReq = make(map[string]*attempt, len(c.attempts))
+	for i := range c.attempts {
+		c.byReq[c.attempts[i].RequestID] = &c.attempts[i]
+	}
+	return c.DB.QueryRow(ctx, `SELECT count(*) FROM command`).Scan(&c.report.Looked.Commands)
+}
+
+// each runs a query whose rows are violations: a subject and what is wrong.
+func (c *checker) each(ctx context.Context, invariant, sql string, args ...any) error {
+	rows, err := c.DB.Query(ctx, sql, args...)
+	if err != nil {
+		return fmt.Errorf("%s: %w", invariant, err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var subject, what string
+		if err := rows.Scan(&subject, &what); err != nil {
+			return fmt.Errorf("%s: %w", invariant, err)
+		}
+		c.found(invariant, subject, "%s", what)
+	}
+	return rows.Err()
+}

@@ -1,0 +1,166 @@
+package check
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/simwarden/simwarden"
+	"github.com/simwarden/simwarden/internal/rules"
+)
+
+// oneRequestAnAttempt is V2: each state-changing request has an attempt row of its own, which was
+// there before it arrived, and each row has at most one request.
+func (c *checker) oneRequestAnAttempt(context.Context) error {
+	seen := map[string]int{}
+	for _, l := range c.Lines {
+		if l.LimitViolation != "" {
+			c.report.LimitViolations++
+		}
+		if l.Kind != "change" {
+			continue
+		}
+		c.report.Looked.Changes++
+		if l.unknown() {
+			c.report.Looked.Unknown++
+		}
+		a := c.byReq[l.RequestID]
+		switch {
+		case l.RequestID == "" || a == nil:
+			c.found("V2", l.ICCID, "a %s arrived at %s that no attempt row speaks of (request id %q)", l.Direction, l.ArrivedAt, l.RequestID)
+			continue
+		case l.ICCID != "" && a.ICCID != l.ICCID:
+			c.found("V2", l.ICCID, "request %s is of another SIM's attempt", l.RequestID)
+		case a.ClaimedAt.After(l.ArrivedAt):
+			c.found("V2", l.RequestID, "the attempt row is of %s, after the request arrived at %s", a.ClaimedAt, l.ArrivedAt)
+		}
+		if seen[l.RequestID]++; seen[l.RequestID] == 2 {
+			c.found("V2", l.RequestID, "one attempt has sent more than one request")
+		}
+	}
+	return nil
+}
+
+// oneAtATime is V3: at most one open command per SIM, and its requests at the carrier one after
+// another.
+func (c *checker) oneAtATime(ctx context.Context) error {
+	busy := map[string]time.Time{}
+	for _, l := range c.Lines {
+		if l.Kind != "change" || l.ICCID == "" {
+			continue
+		}
+		if until := busy[l.ICCID]; l.ArrivedAt.Before(until) {
+			c.found("V3", l.ICCID, "a %s arrived at %s while the request before was under way until %s", l.Direction, l.ArrivedAt, until)
+		}
+		if end := l.endedAt(); end.After(busy[l.ICCID]) {
+			busy[l.ICCID] = end
+		}
+	}
+	return c.each(ctx, "V3", `
+		SELECT s.iccid, count(*) || ' open commands' FROM command c JOIN sim s ON s.id = c.sim_id
+		WHERE c.state IN ('queued', 'sending', 'verifying', 'confirming') GROUP BY s.iccid HAVING count(*) > 1`)
+}
+
+// doubt is a change of a SIM whose outcome its sender cannot know.
+type doubt struct {
+	line  Line
+	clear bool // a read since then has told
+}
+
+// readBeforeResend is V4: after an unknown outcome, no further state-changing request before a
+// read that began after the last possible execution and the settling time said "not changed". A
+// read that says "changed" counts at once.
+func (c *checker) readBeforeResend(context.Context) error {
+	late := map[uint64]time.Time{} // executions after their request's end
+	for _, l := range c.Lines {
+		if l.Kind == "execution" && l.ExecutedAt.After(late[l.Seq]) {
+			late[l.Seq] = l.ExecutedAt
+		}
+	}
+	doubts := map[string]*doubt{}
+	for _, l := range c.Lines {
+		if l.ICCID == "" {
+			continue
+		}
+		d := doubts[l.ICCID]
+		switch {
+		case l.Kind == "read" && d != nil && l.Answer == "ok" && l.StateAnswered != "":
+			last := d.line.lastExecution()
+			if late[d.line.Seq].After(last) {
+				last = late[d.line.Seq]
+			}
+			changed := l.StateAnswered == d.line.Direction.Target()
+			if changed || !l.ArrivedAt.Before(last.Add(c.Settle)) {
+				d.clear = true
+			}
+		case l.Kind == "change":
+			if d != nil && !d.clear {
+				c.report.BlindResends++
+				c.found("V4", l.ICCID, "a %s arrived at %s; what became of the %s at %s was not known (%s, status %d)",
+					l.Direction, l.ArrivedAt, d.line.Direction, d.line.ArrivedAt, d.line.Answer, d.line.Status)
+			}
+			delete(doubts, l.ICCID)
+			if l.unknown() {
+				doubts[l.ICCID] = &doubt{line: l}
+			}
+		}
+	}
+	return nil
+}
+
+// judgedAfresh is V5: the stored facts give the stored decision again, they were not too old, the
+// scene is the cause's, and the decision wanted what was sent.
+func (c *checker) judgedAfresh(context.Context) error {
+	for _, a := range c.attempts {
+		var facts rules.Facts
+		var stored simwarden.Decision
+		if err := json.Unmarshal(a.Facts, &facts); err != nil {
+			c.found("V5", a.RequestID, "its facts cannot be read: %v", err)
+			continue
+		}
+		if err := json.Unmarshal(a.Decision, &stored); err != nil {
+			c.found("V5", a.RequestID, "its decision cannot be read: %v", err)
+			continue
+		}
+		again := rules.Decide(facts)
+		wanted, _ := again.Direction()
+		switch {
+		case again.Desired != stored.Desired || again.Reason != stored.Reason:
+			c.found("V5", a.RequestID, "its facts give %s (%s), stored is %s (%s)", again.Desired, again.Reason, stored.Desired, stored.Reason)
+		case wanted != a.Direction:
+			c.found("V5", a.RequestID, "a %s was claimed on a decision for %s", a.Direction, again.Desired)
+		case a.Scene != a.CmdScene || facts.Scene != a.CmdScene:
+			c.found("V5", a.RequestID, "judged in scene %s (facts %s), the command's is %s", a.Scene, facts.Scene, a.CmdScene)
+		case facts.FreshFor > 0 && a.ClaimedAt.Sub(facts.StateReadAt) > facts.FreshFor+time.Second:
+			c.found("V5", a.RequestID, "the state was read %s before the claim, the bound is %s", a.ClaimedAt.Sub(facts.StateReadAt), facts.FreshFor)
+		}
+	}
+	return nil
+}
+
+// terminal are the classes after which nothing is tried again (C5).
+var terminal = map[string]bool{"not_found": true, "invalid": true, "risk_suspended": true, "terminated": true, "refused": true}
+
+// counted are the classes that count towards the limit of attempts.
+var counted = map[string]bool{"temporary": true, "unknown_outcome": true, "unknown": true}
+
+// terminalIsTheEnd is V6: no attempt after a terminal class, and no more than the limit.
+func (c *checker) terminalIsTheEnd(context.Context) error {
+	ended := map[int64]string{}
+	tried := map[int64]int{}
+	for _, a := range c.attempts {
+		if class := ended[a.CommandID]; class != "" {
+			c.found("V6", a.RequestID, "attempt %d of command %d follows a terminal %s", a.Number, a.CommandID, class)
+		}
+		if terminal[a.Class] {
+			ended[a.CommandID] = a.Class
+		}
+		if counted[a.Class] && a.Outcome != "not_sent" {
+			tried[a.CommandID]++
+			if c.MaxAttempts > 0 && tried[a.CommandID] == c.MaxAttempts+1 {
+				c.found("V6", a.RequestID, "command %d has more than %d attempts that failed", a.CommandID, c.MaxAttempts)
+			}
+		}
+	}
+	return nil
+}
