@@ -1,0 +1,155 @@
+// Package api offers every operation of the product once: as Go methods for the command line, and
+// as REST under /api/v1 for everybody else (I2).
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/simwarden/simwarden"
+	"github.com/simwarden/simwarden/internal/clock"
+	"github.com/simwarden/simwarden/internal/reconcile"
+	"github.com/simwarden/simwarden/internal/secret"
+	"github.com/simwarden/simwarden/internal/store"
+)
+
+// Service is the operations. It writes facts and returns: nothing here calls a carrier.
+type Service struct {
+	Store   *store.Store
+	Clock   clock.Clock
+	Keyring *secret.Keyring
+}
+
+// ErrBadInput says that what was asked makes no sense, in words that tell what to do.
+var ErrBadInput = errors.New("bad input")
+
+func badInput(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ErrBadInput}, args...)...)
+}
+
+// FindSIM finds a SIM by its ICCID as people write it (I6).
+func (s *Service) FindSIM(ctx context.Context, iccid string) (store.SIM, error) {
+	id, err := simwarden.ParseICCID(iccid)
+	if err != nil {
+		return store.SIM{}, badInput("%v", err)
+	}
+	return s.Store.SIMByICCID(ctx, id)
+}
+
+// Ordered is what came of a manual order.
+type Ordered struct {
+	SIM       store.SIM           `json:"sim"`
+	Action    string              `json:"action"` // open, observe, wait, none …
+	Because   string              `json:"because,omitempty"`
+	CommandID simwarden.CommandID `json:"command_id,omitempty"`
+	Warnings  []string            `json:"warnings,omitempty"`
+}
+
+// Manual suspends or resumes one SIM for a person (E3).
+func (s *Service) Manual(ctx context.Context, iccid string, direction simwarden.Direction, actor, reason string) (Ordered, error) {
+	sim, err := s.FindSIM(ctx, iccid)
+	if err != nil {
+		return Ordered{}, err
+	}
+	var o reconcile.Outcome
+	err = s.Store.InTx(ctx, func(tx *store.Tx) error {
+		o, err = reconcile.Manual(ctx, tx, sim.ID, direction, actor, reason)
+		return err
+	})
+	if err != nil {
+		return Ordered{}, err
+	}
+	if sim, err = s.Store.SIM(ctx, sim.ID); err != nil {
+		return Ordered{}, err
+	}
+	because := o.Ordered.Because
+	if because == "" {
+		because = o.Decision.Because
+	}
+	return Ordered{SIM: sim, Action: string(o.Ordered.Action), Because: because, CommandID: o.CommandID, Warnings: o.Decision.Warnings}, nil
+}
+
+// Polling pauses or resumes the polling of one SIM for a person (P4); changed is false where it
+// was so already.
+func (s *Service) Polling(ctx context.Context, iccid string, pause bool, actor, reason string) (sim store.SIM, changed bool, err error) {
+	if sim, err = s.FindSIM(ctx, iccid); err != nil {
+		return sim, false, err
+	}
+	err = s.Store.InTx(ctx, func(tx *store.Tx) error {
+		if pause {
+			changed, err = reconcile.PausePolling(ctx, tx, sim.ID, actor, reason)
+		} else {
+			changed, err = reconcile.ResumePolling(ctx, tx, sim.ID, actor, reason)
+		}
+		return err
+	})
+	if err != nil {
+		return sim, false, err
+	}
+	sim, err = s.Store.SIM(ctx, sim.ID)
+	return sim, changed, err
+}
+
+// Difference is one SIM that is not as it should be (C9).
+type Difference struct {
+	ICCID     string              `json:"iccid"`
+	AccountID simwarden.AccountID `json:"account_id"`
+	Account   string              `json:"account"`
+	State     simwarden.State     `json:"state"`
+	Desired   simwarden.Desired   `json:"desired"`
+	Action    string              `json:"action"`
+	Direction simwarden.Direction `json:"direction,omitempty"`
+	Reason    simwarden.Reason    `json:"reason,omitempty"`
+	Because   string              `json:"because,omitempty"`
+	ReadAt    time.Time           `json:"state_read_at,omitzero"`
+}
+
+const diffBatch = 500
+
+// Diff tells, for an account or (zero) the whole fleet, what a judgement now would order, as if
+// every account acted, and calls each for every SIM that is not as it should be. It writes nothing.
+func (s *Service) Diff(ctx context.Context, account simwarden.AccountID, each func(Difference) error) error {
+	accounts, err := s.Store.Accounts(ctx)
+	if err != nil {
+		return err
+	}
+	names := map[simwarden.AccountID]string{}
+	for _, a := range accounts {
+		names[a.ID] = a.Name
+	}
+	for after := simwarden.SIMID(0); ; {
+		ids, err := s.Store.SIMsAfter(ctx, after, diffBatch)
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		after = ids[len(ids)-1]
+		var outcomes []reconcile.Outcome
+		if err := s.Store.InTx(ctx, func(tx *store.Tx) error {
+			outcomes, err = reconcile.Preview(ctx, tx, ids)
+			return err
+		}); err != nil {
+			return err
+		}
+		for _, o := range outcomes {
+			if account != 0 && o.AccountID != account || o.Ordered.Action == "none" {
+				continue
+			}
+			if err := each(difference(o, names[o.AccountID])); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func difference(o reconcile.Outcome, account string) Difference {
+	because := o.Ordered.Because
+	if because == "" {
+		because = o.Decision.Because
+	}
+	return Difference{
+		ICCID: o.ICCID, AccountID: o.AccountID, Account: account, State: o.Facts.State, Desired: o.Decision.Desired,
+		Action: string(o.Ordered.Action), Direction: o.Ordered.Direction, Reason: o.Decision.Reason, Because: because, ReadAt: o.Facts.StateReadAt,
+	}
+}
