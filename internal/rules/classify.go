@@ -5,21 +5,11 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
-	"regexp/syntax"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/simwarden/simwarden"
 	"github.com/simwarden/simwarden/carrier"
-)
-
-// Bounds of an error rule (F47): Go's regexp takes time linear in the text, but with a factor as
-// large as the compiled pattern.
-const (
-	MaxPatternBytes        = 256
-	MaxPatternInstructions = 1000
-	MaxMessageBytes        = 4 << 10
 )
 
 // Classification is what an upstream error means (G6).
@@ -200,52 +190,4 @@ func (r compiledRule) matches(e *carrier.Error) bool {
 		return false
 	}
 	return r.pattern == nil || r.pattern.MatchString(message)
-}
-
-// compile checks one rule within the bounds of F47.
-func compile(rule carrier.Rule) (compiledRule, error) {
-	out := compiledRule{rule: rule, contains: strings.ToLower(rule.Contains)}
-	switch {
-	case !slices.Contains(carrier.Classes(), rule.Class):
-		return out, fmt.Errorf("class %q does not exist", rule.Class)
-	case rule.Operation != "" && !slices.Contains(simwarden.Operations(), rule.Operation):
-		return out, fmt.Errorf("operation %q does not exist", rule.Operation)
-	case rule.Extended != "" && !slices.Contains(simwarden.ExtendedStates(), rule.Extended):
-		return out, fmt.Errorf("extended state %q does not exist", rule.Extended)
-	case rule.ChangesOnly && rule.ReadsOnly:
-		return out, fmt.Errorf("changes only and reads only leave nothing to match")
-	case rule.HTTPStatus != 0 && (rule.HTTPStatus < 1 || rule.HTTPStatus > 599 || rule.HTTPStatus > 5 && rule.HTTPStatus < 100):
-		return out, fmt.Errorf("HTTP status %d is neither a status nor the first digit of one", rule.HTTPStatus)
-	case rule.RetryAfterMin < 0:
-		return out, fmt.Errorf("a wait of %s is negative", rule.RetryAfterMin)
-	case len(rule.Contains) > MaxPatternBytes:
-		return out, fmt.Errorf("the text to find has %d bytes, at most %d are allowed", len(rule.Contains), MaxPatternBytes)
-	case rule.Pattern == "":
-		return out, nil
-	}
-	pattern, err := compilePattern(rule.Pattern)
-	out.pattern = pattern
-	return out, err
-}
-
-func compilePattern(text string) (*regexp.Regexp, error) {
-	if len(text) > MaxPatternBytes {
-		return nil, fmt.Errorf("the pattern has %d bytes, at most %d are allowed", len(text), MaxPatternBytes)
-	}
-	parsed, err := syntax.Parse(text, syntax.Perl)
-	if err != nil {
-		return nil, fmt.Errorf("read the pattern: %w", err)
-	}
-	program, err := syntax.Compile(parsed.Simplify())
-	if err != nil {
-		return nil, fmt.Errorf("compile the pattern: %w", err)
-	}
-	if n := len(program.Inst); n > MaxPatternInstructions {
-		return nil, fmt.Errorf("the pattern needs %d instructions, at most %d are allowed; write fewer repetitions", n, MaxPatternInstructions)
-	}
-	pattern, err := regexp.Compile(text)
-	if err != nil {
-		return nil, fmt.Errorf("compile the pattern: %w", err)
-	}
-	return pattern, nil
 }

@@ -176,6 +176,8 @@ func TestRuleSetRefuses(t *testing.T) {
 		want string
 	}{
 		{"F47: a costly pattern", carrier.Rule{Name: "r", Class: "temporary", Pattern: `((a{0,100}){0,10})*b`}, "instructions"},
+		{"F47: one that unfolds to two hundred thousand", carrier.Rule{Name: "r", Class: "temporary", Pattern: "(" + strings.Repeat("a", 200) + "){1000}"}, "instructions"},
+		{"F47: one just beyond the bound", carrier.Rule{Name: "r", Class: "temporary", Pattern: `(ab){500}`}, "instructions"},
 		{"F47: a long pattern", carrier.Rule{Name: "r", Class: "temporary", Pattern: strings.Repeat("a", 257)}, "257 bytes"},
 		{"F47: a long literal", carrier.Rule{Name: "r", Class: "temporary", Contains: strings.Repeat("a", 257)}, "257 bytes"},
 		{"F47: no pattern at all", carrier.Rule{Name: "r", Class: "temporary", Pattern: `(`}, "read the pattern"},
@@ -261,6 +263,7 @@ func FuzzClassify(f *testing.F) {
 	f.Add("suspend", 503, "E", "daily quota exceeded", `(?i)daily (quota|limit)`, "Daily", "temporary", false, false, false)
 	f.Add("query_state", 404, "", "<html>", `^$`, "", "not_found", false, true, false)
 	f.Add("resume", 0, "", "", `((a{0,100}){0,10})*b`, "", "risk_suspended", false, false, true)
+	f.Add("resume", 400, "", "aaa", `(`+strings.Repeat("a", 200)+`){0,1000}`, "", "invalid", false, false, true)
 	f.Add("suspend", 500, "x", strings.Repeat("a", 5000), `(a+)+$`, "", "unknown", true, false, true)
 	f.Fuzz(func(t *testing.T, op string, status int, code, message, pattern, contains, class string, notSent, badAnswer, notExecuted bool) {
 		rule := carrier.Rule{Name: "fuzz", Class: carrier.Class(class), Pattern: pattern, Contains: contains, NotExecuted: notExecuted}
