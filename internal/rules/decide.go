@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/simwarden/simwarden"
 )
@@ -168,7 +169,10 @@ func ReadBeforeSending(d simwarden.Decision, f Facts) []simwarden.CheckKind {
 	case d.Desired == simwarden.DesiredRunning && d.Scene != simwarden.SceneManual:
 		return f.staleForResume()
 	case d.Desired == simwarden.DesiredLeave:
-		return d.ReadFirst
+		// A state that was read just now and is still unknown is not asked for again and again.
+		return slices.DeleteFunc(slices.Clone(d.ReadFirst), func(k simwarden.CheckKind) bool {
+			return k == simwarden.CheckState && !f.stateStale()
+		})
 	case f.stateStale():
 		return []simwarden.CheckKind{simwarden.CheckState}
 	}

@@ -358,6 +358,7 @@ func TestReadFirstAndBeforeSending(t *testing.T) {
 			f.StateReadAt, f.UsageReadAt, f.RealNameAt = noon.Add(-2*time.Hour), noon.Add(-2*time.Hour), noon.Add(-2*time.Hour)
 		}), kinds("state", "usage", "realname"), kinds("state", "usage", "realname")},
 		{"E3: an unknown state is read", unread, kinds("state"), kinds("state")},
+		{"E3: but not again where it was read just now", state("unknown"), kinds("state"), nil},
 		{"E6: also for the command that a lapse has written", also(paused, lapsed, unread, scene("plan_lapsed")), kinds("state"), kinds("state")},
 		{"E6: and once read, though still unknown, the command is sent", also(paused, lapsed, state("unknown"), scene("plan_lapsed")), kinds("state"), nil},
 		{"E3: a person's resume waits for the state alone", also(state("suspended"), stateAge(2*time.Hour), usageAge(2*time.Hour), manual("resume")), nil, kinds("state")},
