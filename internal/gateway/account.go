@@ -1,0 +1,229 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/simwarden/simwarden"
+	"github.com/simwarden/simwarden/carrier"
+	"github.com/simwarden/simwarden/internal/secret"
+	"github.com/simwarden/simwarden/internal/store"
+)
+
+// account is what the gateway keeps of one carrier account.
+type account struct {
+	gateway   *Gateway
+	id        simwarden.AccountID
+	driver    carrier.Driver
+	info      carrier.Info
+	driverErr error         // no such driver is built in
+	calls     chan struct{} // holds one for each call under way; nil: any number
+	breaker   *breaker
+
+	row     atomic.Pointer[store.Account]
+	stopped atomic.Pointer[stopped]
+	stops   atomic.Uint64 // counts stops, so that an older reading does not undo one
+
+	mu     sync.Mutex // held while opening
+	opened atomic.Pointer[opened]
+}
+
+// stopped says why an account is not called (G8).
+type stopped struct {
+	because string
+	// unsaved: the database does not know yet.
+	unsaved bool
+}
+
+// opened is an account's open connection and what it was opened with.
+type opened struct {
+	conn     carrier.Conn
+	driver   string
+	baseURL  string
+	settings map[string]string
+	values   map[string]string // the credentials
+	sealed   []byte
+	hosts    map[string]bool // allowed, with their port where it is not the scheme's
+	redactor *secret.Redactor
+	checked  time.Time // the row's UpdatedAt that it was last compared with
+}
+
+func newAccount(g *Gateway, row store.Account) *account {
+	a := &account{gateway: g, id: row.ID, breaker: newBreaker(g.opts.Breaker, row.Name)}
+	a.driver, a.driverErr = carrier.Lookup(row.Driver)
+	if a.driverErr == nil {
+		a.info = a.driver.Info()
+	}
+	if n := a.info.MaxConcurrent; n > 0 {
+		a.calls = make(chan struct{}, n)
+	}
+	a.row.Store(&row)
+	return a
+}
+
+// set takes the account's row as it was read when stops had that count.
+func (a *account) set(row store.Account, stops uint64) {
+	a.row.Store(&row)
+	now := a.stopped.Load()
+	switch {
+	case !row.StoppedAt.IsZero():
+		a.stopped.CompareAndSwap(now, &stopped{because: row.StoppedBecause})
+	case now != nil && !now.unsaved && a.stops.Load() == stops:
+		if a.stopped.CompareAndSwap(now, nil) {
+			a.breaker.reset()
+		}
+	}
+}
+
+// drop forgets the connection. The next call looks at the database for itself.
+func (a *account) drop() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.opened.Store(nil)
+	a.breaker.reset()
+}
+
+// open gives the open connection, opening or opening anew where something that it rests on has
+// changed: a login that is still good is kept through all other changes.
+func (a *account) open(ctx context.Context) (*opened, error) {
+	if o := a.opened.Load(); o != nil && o.checked.Equal(a.row.Load().UpdatedAt) {
+		return o, nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	old := a.opened.Load()
+	if old != nil && old.checked.Equal(a.row.Load().UpdatedAt) {
+		return old, nil
+	}
+	stops := a.stops.Load() // before the query: a stop made meanwhile outlives it
+	row, err := a.gateway.store.Account(ctx, a.id)
+	if err != nil {
+		return nil, err
+	}
+	sealed, err := a.gateway.store.AccountCredential(ctx, a.id)
+	if err != nil {
+		return nil, err
+	}
+	a.set(row, stops)
+	if old != nil && old.driver == row.Driver && old.baseURL == row.BaseURL && maps.Equal(old.settings, row.Settings) && bytes.Equal(old.sealed, sealed) {
+		return a.keep(old, row, sealed), nil
+	}
+	values, err := a.credentials(sealed)
+	if err != nil {
+		return nil, err
+	}
+	if old != nil && old.driver == row.Driver && old.baseURL == row.BaseURL && maps.Equal(old.settings, row.Settings) && maps.Equal(old.values, values) {
+		return a.keep(old, row, sealed), nil // sealed anew under another key
+	}
+	o, err := a.connect(row, values)
+	if err != nil {
+		return nil, err
+	}
+	o.sealed = sealed
+	a.opened.Store(o)
+	return o, nil
+}
+
+func (a *account) keep(old *opened, row store.Account, sealed []byte) *opened {
+	kept := *old
+	kept.checked, kept.sealed = row.UpdatedAt, sealed
+	a.opened.Store(&kept)
+	return &kept
+}
+
+// credentials opens the sealed object of names and values.
+func (a *account) credentials(sealed []byte) (map[string]string, error) {
+	values := map[string]string{}
+	if len(sealed) == 0 {
+		return values, nil // the driver says what it misses
+	}
+	plain, err := a.gateway.opts.Keyring.Open("account", strconv.FormatInt(int64(a.id), 10), sealed)
+	if err != nil {
+		return nil, fmt.Errorf("credential of account %d: %w", a.id, err)
+	}
+	if err := json.Unmarshal(plain, &values); err != nil {
+		return nil, fmt.Errorf("credential of account %d: not an object of texts", a.id) // json's words quote the text
+	}
+	return values, nil
+}
+
+// connect makes a connection; it sends nothing.
+func (a *account) connect(row store.Account, values map[string]string) (*opened, error) {
+	if a.driverErr != nil {
+		return nil, a.driverErr
+	}
+	o := &opened{driver: row.Driver, baseURL: row.BaseURL, settings: maps.Clone(row.Settings), values: values,
+		checked: row.UpdatedAt, hosts: map[string]bool{}}
+	for _, host := range a.info.Hosts {
+		o.hosts[strings.ToLower(host)] = true
+	}
+	for _, base := range []string{a.info.DefaultBaseURL, row.BaseURL} {
+		if base == "" {
+			continue
+		}
+		u, err := url.Parse(base)
+		if err != nil || u.Host == "" {
+			return nil, fmt.Errorf("account %d: the base URL is not of the form https://host/path", a.id) // url's words quote it
+		}
+		if err := a.gateway.allowed(u); err != nil {
+			return nil, fmt.Errorf("account %d: %w", a.id, err)
+		}
+		o.hosts[strings.ToLower(u.Host)] = true
+	}
+	secrets := make([]secret.Secret, 0, len(values))
+	for _, v := range values {
+		secrets = append(secrets, secret.New(v))
+	}
+	o.redactor = secret.NewRedactor(secrets...)
+	conn, err := a.driver.Open(carrier.Config{
+		BaseURL: row.BaseURL, Credentials: maps.Clone(values), Settings: maps.Clone(row.Settings),
+		HTTP: &doer{gateway: a.gateway, account: a.id}, Now: a.gateway.clock.Now,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("account %d: %w", a.id, errors.New(o.redactor.Text(err.Error())))
+	}
+	o.conn = conn
+	return o, nil
+}
+
+// errPlainHTTP says that credentials would go over the wire as they are (B16).
+var errPlainHTTP = errors.New("the carrier must be reached by https; http is for a lab on this machine, with --allow-lab")
+
+// allowed judges a URL's scheme: https, or http to this machine where that is allowed.
+func (g *Gateway) allowed(u *url.URL) error {
+	if u.Scheme == "https" || u.Scheme == "http" && g.opts.AllowLoopback && loopback(u.Hostname()) {
+		return nil
+	}
+	return errPlainHTTP
+}
+
+func loopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// allows says whether a request may go to the URL's host: the account's base, or a host that the
+// driver declares. A link in an answer leads nowhere else (B16).
+func (o *opened) allows(u *url.URL) bool {
+	host := strings.ToLower(u.Host)
+	if o.hosts[host] {
+		return true
+	}
+	bare, port, err := net.SplitHostPort(host)
+	return err == nil && port == "443" && u.Scheme == "https" && o.hosts[bare]
+}
