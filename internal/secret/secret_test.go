@@ -38,7 +38,7 @@ func TestSecretNeverPrints(t *testing.T) {
 		t.Fatal(err)
 	}
 	out.Write(text)
-	for _, form := range []string{canary, fmt.Sprintf("%x", canary), fmt.Sprintf("%X", canary), fmt.Sprint([]byte(canary))} {
+	for _, form := range []string{canary, fmt.Sprintf("%x", canary), fmt.Sprintf("%X", canary), fmt.Sprintf("%d", []byte(canary))} {
 		if strings.Contains(out.String(), form) {
 			t.Errorf("V20: the secret was printed as %q in:\n%s", form, out.String())
 		}
