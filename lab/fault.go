@@ -28,7 +28,7 @@ const (
 	Garbage      = "garbage"        // F24: Variant html, empty, truncated, bom, gbk, wrong_type, trailing
 	Drip         = "drip"           // F25: a byte of the body every Seconds (1)
 	Flood        = "flood"          // F25: a body of Bytes (100 MiB); negative: without end
-	MassState    = "mass_state"     // F30: every SIM reads as State (suspended)
+	MassState    = "mass_state"     // F30: every SIM reads as State (suspended), if the carrier has a word for it
 	Flap         = "flap"           // F30: states read now active, now suspended
 	UnitChange   = "unit_change"    // F29: usage times Factor (1024)
 	UsageDown    = "usage_down"     // F28: usage times Factor (0.5)

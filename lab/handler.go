@@ -42,9 +42,16 @@ type exchange struct {
 	sim    *sim
 	faults []Fault
 	line   LogLine
+	*scratch
 }
 
-var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 64<<10); return &b }}
+// scratch is memory that requests use in turn.
+type scratch struct {
+	body  []byte
+	views []View
+}
+
+var scratches = sync.Pool{New: func() any { return &scratch{body: make([]byte, 0, 64<<10)} }}
 
 func (w *World) serve(rw http.ResponseWriter, r *http.Request, a *Account, path string) {
 	body, err := io.ReadAll(http.MaxBytesReader(rw, r.Body, maxBody))
@@ -52,10 +59,10 @@ func (w *World) serve(rw http.ResponseWriter, r *http.Request, a *Account, path 
 		http.Error(rw, "the body is over 1 MiB or broke off", http.StatusBadRequest)
 		return // not a complete request: the log has only those
 	}
-	now := w.settle()
+	w.settle()
 	x := &exchange{world: w, a: a, rw: rw, r: r, req: a.session.Parse(r, path, body)}
 	conn, _ := r.Context().Value(connKey{}).(uint64)
-	x.line = LogLine{ArrivedAt: now, Seq: w.seq.Add(1), Conn: conn, RequestID: clip(r.Header.Get("X-Request-Id"), 128),
+	x.line = LogLine{Seq: w.seq.Add(1), Conn: conn, RequestID: clip(r.Header.Get("X-Request-Id"), 128),
 		Account: a.Name(), Operation: x.req.Operation, Kind: x.req.Kind}
 	w.requests.Add(1)
 	key := x.req.Key
@@ -73,24 +80,24 @@ func (w *World) serve(rw http.ResponseWriter, r *http.Request, a *Account, path 
 	if x.req.Kind == KindChange {
 		x.line.Direction = a.direction(x.req.To)
 	}
-	violation, refuse := a.limiter.arrive(x.req.Operation, x.sim, now)
+	arrived, violation, refuse := a.limiter.arrive(x.req.Operation, x.sim, w.clock)
 	defer a.limiter.leave()
-	x.line.LimitViolation = violation
+	x.line.ArrivedAt, x.line.LimitViolation = arrived, violation
 
-	buffer := buffers.Get().(*[]byte)
-	defer func() { buffers.Put(buffer) }()
+	x.scratch = scratches.Get().(*scratch)
+	defer scratches.Put(x.scratch)
 	if refuse {
-		x.send(x.problem((*buffer)[:0], Problem{Kind: ProblemThrottled}), nil)
+		x.send(x.problem(x.body[:0], Problem{Kind: ProblemThrottled}), nil)
 		return
 	}
 	x.faults = w.faults.strike(a.Name(), &x.req, x.line.ICCID)
 	x.line.Fault = faultNames(x.faults)
-	reply, ended := x.work((*buffer)[:0])
+	reply, ended := x.work(x.body[:0])
+	if cap(reply.Body) > cap(x.body) && cap(reply.Body) <= 4*maxBody {
+		x.body = reply.Body
+	}
 	if !ended {
 		x.send(reply, x.fault(Garbage, Drip, Flood))
-	}
-	if cap(reply.Body) > cap(*buffer) && cap(reply.Body) <= maxBody {
-		*buffer = reply.Body
 	}
 }
 

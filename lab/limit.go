@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/simwarden/simwarden"
+	"github.com/simwarden/simwarden/internal/clock"
 )
 
 // Limit is one quota: at most Calls arrivals in any sliding Window. Refused requests count too.
@@ -63,11 +64,13 @@ func (l *limiter) get() Limits {
 	return limits
 }
 
-// arrive counts a request and says which limit it exceeds, if any, and whether it is to be
-// refused. The caller calls leave when the request has ended.
-func (l *limiter) arrive(op simwarden.Operation, s *sim, now time.Time) (violation string, refuse bool) {
+// arrive counts a request and says when it arrived, which limit it exceeds, if any, and whether it
+// is to be refused. The clock is read under the lock, so that the log's instants are in the order in
+// which the limits were counted. The caller calls leave when the request has ended.
+func (l *limiter) arrive(op simwarden.Operation, s *sim, c clock.Clock) (now time.Time, violation string, refuse bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	now = c.Now().UTC()
 	l.underWay++
 	if l.limits.MaxConcurrent > 0 && l.underWay > l.limits.MaxConcurrent {
 		violation = fmt.Sprintf("%d requests at a time, at most %d", l.underWay, l.limits.MaxConcurrent)
@@ -90,7 +93,7 @@ func (l *limiter) arrive(op simwarden.Operation, s *sim, now time.Time) (violati
 		}
 		s.lastCallAt = now
 	}
-	return violation, violation != "" && !l.limits.OnlyLog
+	return now, violation, violation != "" && !l.limits.OnlyLog
 }
 
 func (l *limiter) leave() {

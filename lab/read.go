@@ -176,10 +176,11 @@ func (x *exchange) list() Outcome {
 			}
 		}
 	} else {
-		out.Views = make([]View, 0, min(limit, len(a.sims)))
+		out.Views = x.views[:0]
 		out.Next, out.More = x.page(&out.Views, after, limit, &d, now)
 	}
 	x.distortList(&out, after, limit, &d, now)
+	x.views = out.Views[:0]
 	return out
 }
 

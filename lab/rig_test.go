@@ -77,7 +77,7 @@ func (r *rig) login() {
 }
 
 type answer struct {
-	t      *testing.T
+	t      testing.TB
 	status int
 	header http.Header
 	body   []byte

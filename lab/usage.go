@@ -82,7 +82,9 @@ func (g *generator) used(t time.Time) float64 {
 		n := math.Floor((s + g.phase) / g.period)
 		begin := (g.period - g.amount) * unit(g.seed, 5, uint64(n))
 		in := min(max(s+g.phase-n*g.period-begin, 0), g.amount)
-		return g.rate * (n*g.amount + in)
+		// Bursts are counted in one number first: n whole ones and in seconds of the next would
+		// round to a little more than n+1 whole ones.
+		return g.rate * g.amount * (n + in/g.amount)
 	}
 	return 0
 }

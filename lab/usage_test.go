@@ -27,6 +27,14 @@ func TestUsageNeverFalls(t *testing.T) {
 	})
 }
 
+func TestUsageDoesNotFallAtTheEndOfABurst(t *testing.T) {
+	g := newGenerator(ProfileStreamer, 15)
+	at := usageEpoch.Add(730*10*day + 2*day)
+	if before, after := g.used(at), g.used(at.Add(10377200*time.Millisecond)); after < before {
+		t.Errorf("a whole burst rounded to less than its end: %f, then %f", before, after)
+	}
+}
+
 func TestProfilesAreWhatTheyAreCalled(t *testing.T) {
 	from := time.Date(2026, 3, 10, 0, 0, 0, 0, time.UTC)
 	const sims = 4000

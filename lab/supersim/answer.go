@@ -65,7 +65,7 @@ func (s *session) appendSIM(dst []byte, v *lab.View, prefix string) []byte {
 }
 
 func appendTime(dst []byte, t time.Time) []byte {
-	return t.UTC().AppendFormat(dst, "2006-01-02T15:04:05Z")
+	return t.UTC().AppendFormat(dst, time.RFC3339)
 }
 
 // appendMeta writes where the other pages are.
