@@ -1,0 +1,80 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/simwarden/simwarden"
+)
+
+// CallStat counts the calls of one account, operation, purpose and outcome in one minute (G9).
+// The outcome is the gateway's word: "ok", an error class, or why nothing was sent.
+type CallStat struct {
+	MinuteAt  time.Time           `json:"minute_at"`
+	AccountID simwarden.AccountID `json:"account_id"`
+	Operation simwarden.Operation `json:"operation"`
+	Purpose   simwarden.Purpose   `json:"purpose"`
+	Outcome   string              `json:"outcome"`
+	Calls     int64               `json:"calls"`
+	LatencyMS int64               `json:"latency_ms"` // the sum over the calls
+}
+
+// AddCallStats adds the counts to those that are there. Each key may occur once in stats. Give
+// them in one order everywhere, by key, so that two nodes do not wait for each other.
+func (s *Store) AddCallStats(ctx context.Context, stats []CallStat) error {
+	if len(stats) == 0 {
+		return nil
+	}
+	minutes, accounts := make([]time.Time, len(stats)), make([]int64, len(stats))
+	ops, purposes, outcomes := make([]string, len(stats)), make([]string, len(stats)), make([]string, len(stats))
+	calls, latencies := make([]int64, len(stats)), make([]int64, len(stats))
+	for i, c := range stats {
+		minutes[i], accounts[i] = c.MinuteAt, int64(c.AccountID)
+		ops[i], purposes[i], outcomes[i] = string(c.Operation), string(c.Purpose), c.Outcome
+		calls[i], latencies[i] = c.Calls, c.LatencyMS
+	}
+	_, err := s.pool.Exec(ctx, `
+		INSERT INTO call_stat AS c (minute_at, account_id, operation, purpose, outcome, calls, latency_ms)
+		SELECT * FROM unnest($1::timestamptz[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[])
+		ON CONFLICT (minute_at, account_id, operation, purpose, outcome)
+		DO UPDATE SET calls = c.calls + excluded.calls, latency_ms = c.latency_ms + excluded.latency_ms`,
+		minutes, accounts, ops, purposes, outcomes, calls, latencies)
+	if err != nil {
+		return fmt.Errorf("add call statistics: %w", err)
+	}
+	return nil
+}
+
+// CallStats gives the counts of an account (0: all) from one instant to before another, UTC, by
+// minute and key, at most limit rows.
+func (s *Store) CallStats(ctx context.Context, account simwarden.AccountID, from, until time.Time, limit int) ([]CallStat, error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT minute_at, account_id, operation, purpose, outcome, calls, latency_ms FROM call_stat
+		WHERE minute_at >= $1 AND minute_at < $2 AND ($3 = 0 OR account_id = $3)
+		ORDER BY minute_at, account_id, operation, purpose, outcome LIMIT $4`, from, until, int64(account), limit)
+	if err != nil {
+		return nil, fmt.Errorf("call statistics: %w", err)
+	}
+	defer rows.Close()
+	out := []CallStat{}
+	for rows.Next() {
+		var c CallStat
+		if err := rows.Scan(&c.MinuteAt, &c.AccountID, &c.Operation, &c.Purpose, &c.Outcome, &c.Calls, &c.LatencyMS); err != nil {
+			return nil, fmt.Errorf("call statistics: %w", err)
+		}
+		c.MinuteAt = c.MinuteAt.UTC()
+		out = append(out, c)
+	}
+	return out, rows.Err()
+}
+
+// DropCallStats removes the counts of before an instant, at most limit rows, and says how many.
+func (s *Store) DropCallStats(ctx context.Context, before time.Time, limit int) (int64, error) {
+	tag, err := s.pool.Exec(ctx, `
+		DELETE FROM call_stat WHERE ctid IN (SELECT ctid FROM call_stat WHERE minute_at < $1 LIMIT $2)`, before, limit)
+	if err != nil {
+		return 0, fmt.Errorf("drop old call statistics: %w", err)
+	}
+	return tag.RowsAffected(), nil
+}
