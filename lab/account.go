@@ -37,6 +37,8 @@ type AccountSpec struct {
 	ShortPages bool
 	// TokenLife bounds the life of tokens; 0: what the dialect says.
 	TokenLife time.Duration
+	// SingleToken makes each login void the tokens given out before (F34).
+	SingleToken bool
 }
 
 // Account is one carrier account of a world. Its methods may be called from many goroutines.

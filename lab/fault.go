@@ -39,6 +39,7 @@ const (
 	TokenExpire  = "token_expire"   // F34: every token given out is void from now on
 	AuthFail     = "auth_fail"      // F35: credentials and tokens are refused
 	Maintenance  = "maintenance"    // F36: 503
+	OKWithError  = "ok_with_error"  // F23: 200 with an error as its body, without having acted
 	Slow         = "slow"           // acts and answers Seconds (1) later than it would
 )
 
@@ -89,6 +90,7 @@ var (
 		TokenExpire:  {phase: phaseDoor, kinds: withToken},
 		AuthFail:     {phase: phaseDoor},
 		Maintenance:  {phase: phaseDoor},
+		OKWithError:  {phase: phaseDoor},
 		Slow:         {phase: phaseDelay, seconds: 1},
 	}
 )

@@ -153,6 +153,7 @@ func TestChangesAnsweredWrongly(t *testing.T) {
 		{"F22: says ok and has not acted", lab.Fault{Name: lab.LieOK}, 200, "suspended", simwarden.StateActive, 0},
 		{"F22: acts twice on one request", lab.Fault{Name: lab.ActTwice}, 200, "suspended", simwarden.StateSuspended, 2},
 		{"fails without having acted", lab.Fault{Name: lab.Fail5xx}, 500, "", simwarden.StateActive, 0},
+		{"F23: 200 with an error, and nothing done", lab.Fault{Name: lab.OKWithError}, 200, "", simwarden.StateActive, 0},
 		{"F36: maintenance", lab.Fault{Name: lab.Maintenance}, 503, "", simwarden.StateActive, 0},
 		{"F35: credentials refused", lab.Fault{Name: lab.AuthFail}, 401, "", simwarden.StateActive, 0},
 		{"F34: the token was good until just now", lab.Fault{Name: lab.TokenExpire}, 401, "", simwarden.StateActive, 0},
@@ -232,5 +233,18 @@ func TestDropNextReplyDropsOne(t *testing.T) {
 	r.must(http.MethodPost, "/sims/"+iccid+"/activate", "", http.StatusOK)
 	if left := r.world.Faults(); len(left) != 0 {
 		t.Errorf("still on: %+v", left)
+	}
+}
+
+func TestAReadHangsWhereItsOperationIsNamed(t *testing.T) {
+	r := newRig(t, lab.AccountSpec{Dialect: "soracom"})
+	iccid := r.add(lab.NewSIM{})
+	r.fault(lab.Fault{Name: lab.ActThenReset})
+	r.must(http.MethodGet, "/sims/"+iccid, "", http.StatusOK)
+	r.fault(lab.Fault{Name: lab.ActThenReset, Operations: []simwarden.Operation{simwarden.OpQueryState}})
+	r.fails(http.MethodGet, "/sims/"+iccid)
+	line := r.line(func(l lab.LogLine) bool { return l.Answer == lab.AnswerNone })
+	if line.Kind != lab.KindRead || line.StateAnswered != "" || line.StateAfter != simwarden.StateActive {
+		t.Errorf("the line says %+v", line)
 	}
 }

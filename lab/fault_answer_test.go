@@ -184,3 +184,17 @@ func TestFaultsThatDoNotExistAreRefused(t *testing.T) {
 		t.Errorf("%d faults are on", n)
 	}
 }
+
+func TestTokensOfAnAccount(t *testing.T) {
+	r := newRig(t, lab.AccountSpec{Dialect: "soracom", SingleToken: true, TokenLife: time.Minute})
+	iccid := r.add(lab.NewSIM{})
+	old := r.header.Clone()
+	r.login()
+	r.must(http.MethodGet, "/sims/"+iccid, "", http.StatusOK)
+	now := r.header
+	r.header = old
+	r.must(http.MethodGet, "/sims/"+iccid, "", http.StatusUnauthorized)
+	r.header = now
+	r.clock.Advance(time.Minute)
+	r.must(http.MethodGet, "/sims/"+iccid, "", http.StatusUnauthorized)
+}

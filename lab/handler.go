@@ -108,7 +108,7 @@ func (x *exchange) work(dst []byte) (reply Reply, ended bool) {
 		x.hangUp()
 		return Reply{}, true
 	}
-	if f := x.fault(ResetBefore, Fail5xx, Throttle, TokenExpire, AuthFail, Maintenance); f != nil {
+	if f := x.fault(ResetBefore, Fail5xx, Throttle, TokenExpire, AuthFail, Maintenance, OKWithError); f != nil {
 		switch f.Name {
 		case ResetBefore:
 			x.hangUp()
@@ -117,6 +117,10 @@ func (x *exchange) work(dst []byte) (reply Reply, ended bool) {
 			return x.problem(dst, Problem{Kind: ProblemServer, Status: or(f.Status, http.StatusInternalServerError)}), false
 		case Maintenance:
 			return x.problem(dst, Problem{Kind: ProblemMaintenance, Status: http.StatusServiceUnavailable}), false
+		case OKWithError:
+			reply := x.problem(dst, Problem{Kind: ProblemServer})
+			reply.Status = http.StatusOK
+			return reply, false
 		case AuthFail:
 			return x.problem(dst, Problem{Kind: ProblemAuth}), false
 		case Throttle:

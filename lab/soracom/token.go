@@ -61,18 +61,22 @@ func (s *session) Authorized(r *http.Request, req *lab.Request, now time.Time) b
 
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// issue makes a token; older ones stay good.
+// issue makes a token; older ones stay good, if the account is not one with a single token.
 func (s *session) issue(in login, now time.Time) (apiKey, value string) {
 	life := defaultTokenLife
 	if in.TokenTimeoutSeconds > 0 {
 		life = min(time.Duration(min(in.TokenTimeoutSeconds, 172800))*time.Second, longestTokenLife)
 	}
-	if own := s.account.Spec().TokenLife; own > 0 {
-		life = min(life, own)
+	spec := s.account.Spec()
+	if spec.TokenLife > 0 {
+		life = min(life, spec.TokenLife)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.issued++
+	if spec.SingleToken {
+		clear(s.tokens)
+	}
 	for key, t := range s.tokens {
 		if !now.Before(t.until) || t.ordinal+maxTokens <= s.issued {
 			delete(s.tokens, key)
