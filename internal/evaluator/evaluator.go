@@ -13,6 +13,7 @@ import (
 	"github.com/simwarden/simwarden/internal/clock"
 	"github.com/simwarden/simwarden/internal/fault"
 	"github.com/simwarden/simwarden/internal/reconcile"
+	"github.com/simwarden/simwarden/internal/rules"
 	"github.com/simwarden/simwarden/internal/store"
 )
 
@@ -88,23 +89,12 @@ func (e *Evaluator) work(ctx context.Context, limit int) (n int, err error) {
 }
 
 // judge judges the SIMs of the requests. A SIM that several ask for is judged for each in turn,
-// since their scenes differ.
+// since their scenes differ; a request that has to wait for a command under way keeps its place.
 func judge(ctx context.Context, tx *store.Tx, requests []store.Evaluation) error {
-	rounds := [][]reconcile.Item{}
-	round := map[simwarden.SIMID]int{}
-	add := func(r store.Evaluation, sim simwarden.SIMID) {
-		i := round[sim]
-		round[sim]++
-		if i == len(rounds) {
-			rounds = append(rounds, nil)
-		}
-		rounds[i] = append(rounds[i], reconcile.Item{
-			SIMID: sim, Scene: r.Scene, SubscriptionID: r.SubscriptionID, AskedBy: r.AskedBy, Manual: r.Manual, Cause: r.Cause,
-		})
-	}
+	b := rounds{of: map[simwarden.SIMID]int{}}
 	for _, r := range requests {
 		if r.DeviceID == 0 {
-			add(r, r.SIMID)
+			b.add(r, r.SIMID)
 			continue
 		}
 		sims, err := tx.SIMsOfDevice(ctx, r.DeviceID)
@@ -112,29 +102,65 @@ func judge(ctx context.Context, tx *store.Tx, requests []store.Evaluation) error
 			return err
 		}
 		for _, sim := range sims[:min(len(sims), maxDeviceSIMs)] {
-			add(r, sim)
+			b.add(r, sim)
 		}
 	}
-	orders := map[simwarden.SIMID]string{}
-	for _, items := range rounds {
-		outcomes, err := reconcile.SIMs(ctx, tx, items)
+	orders := map[asked]rules.Ordered{}
+	for _, round := range b.list {
+		outcomes, err := reconcile.SIMs(ctx, tx, round.items)
 		if err != nil {
 			return err
 		}
 		for _, o := range outcomes {
-			orders[o.SIMID] = fmt.Sprintf("%s: %s", o.Decision.Desired, o.Ordered.Action)
+			orders[asked{round.by[o.SIMID], o.SIMID}] = o.Ordered
 		}
 	}
 	for _, r := range requests {
-		outcome := "judged its SIMs"
-		if r.DeviceID == 0 {
-			outcome = orders[r.SIMID]
-		}
-		if err := tx.FinishEvaluation(ctx, r.ID, outcome); err != nil {
+		if err := settle(ctx, tx, r, orders[asked{r.ID, r.SIMID}]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// asked is one request's say about one SIM.
+type asked struct {
+	request simwarden.EvaluationID
+	sim     simwarden.SIMID
+}
+
+// round is a set of items with each SIM at most once.
+type round struct {
+	items []reconcile.Item
+	by    map[simwarden.SIMID]simwarden.EvaluationID
+}
+
+type rounds struct {
+	list []*round
+	of   map[simwarden.SIMID]int
+}
+
+func (b *rounds) add(r store.Evaluation, sim simwarden.SIMID) {
+	i := b.of[sim]
+	b.of[sim]++
+	if i == len(b.list) {
+		b.list = append(b.list, &round{by: map[simwarden.SIMID]simwarden.EvaluationID{}})
+	}
+	b.list[i].by[sim] = r.ID
+	b.list[i].items = append(b.list[i].items, reconcile.Item{
+		SIMID: sim, Scene: r.Scene, SubscriptionID: r.SubscriptionID, AskedBy: r.AskedBy, Manual: r.Manual, Cause: r.Cause,
+		Requested: r.DeviceID == 0,
+	})
+}
+
+func settle(ctx context.Context, tx *store.Tx, r store.Evaluation, o rules.Ordered) error {
+	switch {
+	case r.DeviceID != 0:
+		return tx.FinishEvaluation(ctx, r.ID, "judged its SIMs")
+	case o.Action == rules.OrderWait:
+		return tx.PutOffEvaluation(ctx, r.ID, tx.At.Add(reconcile.WaitForCommand), false)
+	}
+	return tx.FinishEvaluation(ctx, r.ID, fmt.Sprintf("%s %s", o.Action, o.Because))
 }
 
 // oneByOne works a failing batch off row by row; a row that fails is put off, and set aside with

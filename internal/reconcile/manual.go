@@ -13,6 +13,9 @@ func Manual(ctx context.Context, tx *store.Tx, id simwarden.SIMID, direction sim
 	if _, err := tx.LockSIM(ctx, id); err != nil {
 		return Outcome{}, err
 	}
+	if err := tx.DropManualRequests(ctx, id); err != nil {
+		return Outcome{}, err
+	}
 	hold := direction == simwarden.DirectionSuspend
 	if err := tx.SetHold(ctx, id, hold, actor, reason); err != nil {
 		return Outcome{}, err

@@ -23,6 +23,9 @@ type Item struct {
 	SubscriptionID simwarden.SubscriptionID // the one that lapsed, was refunded, activated …
 	AskedBy        string                   // "system", "cli:anna", "token:…"
 	Manual         simwarden.Direction      // in scene manual alone
+	// Requested says that the caller holds an evaluation request for this item and keeps it waiting
+	// where the order is to wait; otherwise a request is written then.
+	Requested bool
 }
 
 // Outcome is what came of one item.

@@ -100,9 +100,12 @@ func (w *writer) order(ctx context.Context, sim store.SIMFacts, item Item, d sim
 		}
 		return 0, err
 	case rules.OrderWait:
+		if item.Requested {
+			return 0, nil
+		}
 		_, err := w.tx.RequestEvaluation(ctx, store.Evaluation{
 			SIMID: sim.ID, Scene: item.Scene, Cause: item.Cause, SubscriptionID: item.SubscriptionID,
-			Manual: item.Manual, AskedBy: item.AskedBy, RunAt: w.tx.At.Add(waitForCommand),
+			Manual: item.Manual, AskedBy: item.AskedBy, RunAt: w.tx.At.Add(WaitForCommand),
 		})
 		return 0, err
 	case rules.OrderObserve:
@@ -116,9 +119,9 @@ func (w *writer) order(ctx context.Context, sim store.SIMFacts, item Item, d sim
 	return 0, nil
 }
 
-// waitForCommand is how long a request waits for the command under way at most before it is looked
+// WaitForCommand is how long a request waits for the command under way at most before it is looked
 // at again; the command's end wakes it earlier.
-const waitForCommand = 30 * time.Second
+const WaitForCommand = 30 * time.Second
 
 func (w *writer) newCommand(sim store.SIMFacts, item Item, d simwarden.Decision, o rules.Ordered) store.NewCommand {
 	return store.NewCommand{

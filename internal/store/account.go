@@ -288,3 +288,12 @@ func (tx *Tx) LockAccount(ctx context.Context, id simwarden.AccountID, countFor 
 	}
 	return a, activeSIMs, nil
 }
+
+// HasCredentials says whether any account has a sealed credential.
+func (s *Store) HasCredentials(ctx context.Context) (bool, error) {
+	var yes bool
+	if err := s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM account WHERE credential IS NOT NULL)`).Scan(&yes); err != nil {
+		return false, fmt.Errorf("look for credentials: %w", err)
+	}
+	return yes, nil
+}

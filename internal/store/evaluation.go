@@ -45,7 +45,7 @@ func (tx *Tx) RequestEvaluation(ctx context.Context, e Evaluation) (simwarden.Ev
 func (tx *Tx) TakeEvaluations(ctx context.Context, limit int) ([]Evaluation, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT id, coalesce(sim_id, 0), coalesce(device_id, 0), scene, cause_kind, cause_id, coalesce(subscription_id, 0), asked_by, asked_at, run_at, tries, manual
-		FROM evaluation_request WHERE done_at IS NULL AND run_at <= $1 ORDER BY run_at LIMIT $2 FOR UPDATE SKIP LOCKED`, tx.At, limit)
+		FROM evaluation_request WHERE done_at IS NULL AND run_at <= $1 ORDER BY run_at, id LIMIT $2 FOR UPDATE SKIP LOCKED`, tx.At, limit)
 	if err != nil {
 		return nil, fmt.Errorf("take evaluations: %w", err)
 	}
@@ -159,6 +159,18 @@ func (tx *Tx) RequestEvaluations(ctx context.Context, list []Evaluation, done []
 		tx.At, sims, devices, scenes, kinds, causeIDs, subs, asked, outcomes)
 	if err != nil {
 		return fmt.Errorf("request %d evaluations: %w", n, err)
+	}
+	return nil
+}
+
+// DropManualRequests marks a SIM's waiting manual requests as overtaken: a newer order of a person
+// stands in their place.
+func (tx *Tx) DropManualRequests(ctx context.Context, id simwarden.SIMID) error {
+	_, err := tx.Exec(ctx, `
+		UPDATE evaluation_request SET done_at = $2, outcome = 'overtaken by a newer order'
+		WHERE sim_id = $1 AND scene = 'manual' AND done_at IS NULL`, id, tx.At)
+	if err != nil {
+		return fmt.Errorf("drop manual requests of sim %d: %w", id, err)
 	}
 	return nil
 }

@@ -118,3 +118,17 @@ func (s *Store) DatabaseVersion(ctx context.Context) (int64, error) {
 	}
 	return has, nil
 }
+
+// IsEmpty says whether the database has never been migrated.
+func IsEmpty(ctx context.Context, url string) (bool, error) {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return false, fmt.Errorf("database: %w", redactURL(err))
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	var empty bool
+	if err := conn.QueryRow(ctx, `SELECT to_regclass('goose_db_version') IS NULL`).Scan(&empty); err != nil {
+		return false, fmt.Errorf("database: %w", err)
+	}
+	return empty, nil
+}

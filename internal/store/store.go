@@ -179,3 +179,14 @@ type execer interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
+
+// ClockSkew is how far the database's clock is ahead of the injected one, to half a round trip.
+func (s *Store) ClockSkew(ctx context.Context) (time.Duration, error) {
+	before := s.clock.Now()
+	var there time.Time
+	if err := s.pool.QueryRow(ctx, `SELECT app_now()`).Scan(&there); err != nil {
+		return 0, fmt.Errorf("read the database's clock: %w", err)
+	}
+	after := s.clock.Now()
+	return there.Sub(before.Add(after.Sub(before) / 2)), nil
+}
