@@ -1,0 +1,38 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/simwarden/simwarden"
+	"github.com/simwarden/simwarden/internal/store"
+)
+
+func TestCallStatsAddUp(t *testing.T) {
+	// G9: two nodes write the same minute.
+	s, _ := open(t)
+	minute := time.Date(2026, 3, 1, 10, 5, 0, 0, time.UTC)
+	row := store.CallStat{MinuteAt: minute, AccountID: 7, Operation: simwarden.OpQueryState, Purpose: simwarden.PurposePoll, Outcome: "ok", Calls: 3, LatencyMS: 40}
+	later := row
+	later.MinuteAt = minute.Add(time.Minute)
+	for _, rows := range [][]store.CallStat{{row, later}, {row}, nil} {
+		if err := s.AddCallStats(t.Context(), rows); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := s.CallStats(t.Context(), 7, minute, minute.Add(time.Minute), 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := row
+	want.Calls, want.LatencyMS = 6, 80
+	if len(got) != 1 || got[0] != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if all, err := s.CallStats(t.Context(), 0, minute, minute.Add(time.Hour), 10); err != nil || len(all) != 2 {
+		t.Errorf("all accounts: got %d rows, %v; want 2", len(all), err)
+	}
+	if n, err := s.DropCallStats(t.Context(), minute.Add(time.Minute), 10); err != nil || n != 1 {
+		t.Errorf("dropped %d, %v; want the one before the instant", n, err)
+	}
+}
