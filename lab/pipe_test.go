@@ -76,7 +76,10 @@ func TestHandlerRunsInABubble(t *testing.T) {
 		if _, err := ask(http.MethodPost, "Status=inactive"); err == nil || time.Since(sent) != 20*time.Second {
 			t.Errorf("the hung request ended after %v with %v", time.Since(sent), err)
 		}
-		time.Sleep(40 * time.Second) // virtual: the minute of the change is over
+		// Virtual time: after this the minute that the change takes is over.
+		if err := clock.System().Sleep(t.Context(), 40*time.Second); err != nil {
+			t.Fatal(err)
+		}
 		if now, _ := a.SIM(truth.ICCID); now.State != simwarden.StateSuspended {
 			t.Errorf("the sim is %s", now.State)
 		}
