@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -164,7 +165,7 @@ func (tx *Tx) EndCommand(ctx context.Context, id simwarden.CommandID, from, to s
 	err := tx.QueryRow(ctx, `
 		UPDATE command SET state = $3, end_because = $4, ended_at = $5, updated_at = $5, held_by = '', claim_until = NULL, claimed_by = ''
 		WHERE id = $1 AND state = $2 RETURNING sim_id`, id, string(from), string(to), because, tx.At).Scan(&sim)
-	if err == pgx.ErrNoRows {
+	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil
 	}
 	if err != nil {
@@ -219,7 +220,7 @@ func (tx *Tx) ObserveCommand(ctx context.Context, c NewCommand) (bool, error) {
 		RETURNING id`,
 		c.SIMID, c.AccountID, string(c.Direction), string(c.Scene), string(c.Reason), nullID(int64(c.SubscriptionID)),
 		c.Cause.Kind, c.Cause.ID, c.AskedBy, decision, c.Priority, tx.At).Scan(&id)
-	if err == pgx.ErrNoRows {
+	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil
 	}
 	if err != nil {
