@@ -199,7 +199,9 @@ func (m *Commander) step(ctx contexts, id simwarden.CommandID) (did bool, err er
 		if p := recover(); p != nil {
 			did, err = true, &panicError{value: p}
 		}
-		m.row.note(ctx.records, m, id, err)
+		if did || err != nil {
+			m.row.note(ctx.records, m, id, err)
+		}
 	}()
 	t, err := m.claim(ctx.records, id)
 	if err != nil || !t.claimed {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/simwarden/simwarden"
-	"github.com/simwarden/simwarden/internal/reconcile"
 	"github.com/simwarden/simwarden/internal/store"
 	"github.com/simwarden/simwarden/lab"
 )
@@ -52,7 +51,10 @@ func TestResumeAfterANewPlan(t *testing.T) {
 
 func TestS12TemporaryFailuresKeepTheSceneAndEndInOneRecord(t *testing.T) {
 	r := newRig(t)
-	id, iccid := r.lapsing()
+	id, iccid := r.sim(simwarden.StateActive)
+	r.subscribe(id)
+	r.pause(id) // S2's SIM
+	r.lapse()
 	r.fault(lab.Fault{Name: lab.ResetBefore, Operations: []simwarden.Operation{simwarden.OpSuspend}, Count: 2})
 	c := r.ends(r.open(id).ID, simwarden.CommandDone)
 	rec := r.record(c.ID)
@@ -244,10 +246,7 @@ func TestC2TheOppositeWaitsForTheCommandUnderWay(t *testing.T) {
 func TestS21ManualOrdersGoOutAsManual(t *testing.T) {
 	r := newRig(t)
 	id, iccid := r.sim(simwarden.StateActive)
-	r.tx(func(ctx context.Context, tx *store.Tx) error {
-		_, err := reconcile.PausePolling(ctx, tx, id, "cli:anna", "test")
-		return err
-	})
+	r.pause(id)
 	r.manual(id, simwarden.DirectionSuspend)
 	r.ends(r.open(id).ID, simwarden.CommandDone)
 	if got := r.atCarrier(iccid).State; got != simwarden.StateSuspended {

@@ -226,8 +226,6 @@ func (m *Commander) applyQueued(ctx context.Context, tx *store.Tx, sim store.SIM
 		if err := tx.NudgeRead(ctx, []simwarden.SIMID{sim.ID}, f.cannot, 0); err != nil {
 			return err
 		}
-	default:
-		next.ThrottledSinceAt = time.Time{}
 	}
 	moved, err := tx.MoveCommand(ctx, t.cmd, next)
 	if err != nil || !moved {

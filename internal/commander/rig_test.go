@@ -3,7 +3,6 @@ package commander_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"path/filepath"
 	"slices"
@@ -56,6 +55,7 @@ type rigOption func(*rigSpec)
 
 type rigSpec struct {
 	driver  string
+	dialect string // empty: the driver's name
 	delay   time.Duration
 	options commander.Options
 }
@@ -72,6 +72,9 @@ func newRig(t *testing.T, with ...rigOption) *rig {
 	spec := rigSpec{driver: "soracom"}
 	for _, w := range with {
 		w(&spec)
+	}
+	if spec.dialect == "" {
+		spec.dialect = spec.driver
 	}
 	r := &rig{t: t, clock: clock.NewManual(noon)}
 	url := storetest.URL(t, store.Migrate)
@@ -93,7 +96,7 @@ func newRig(t *testing.T, with ...rigOption) *rig {
 			t.Error(err)
 		}
 	})
-	r.lab, err = r.world.AddAccount(lab.AccountSpec{Name: "acme", Dialect: spec.driver, ChangeDelay: spec.delay})
+	r.lab, err = r.world.AddAccount(lab.AccountSpec{Name: "acme", Dialect: spec.dialect, ChangeDelay: spec.delay})
 	r.must(err)
 
 	ring, err := secret.LoadOrCreate(filepath.Join(t.TempDir(), "key"))
@@ -175,6 +178,55 @@ func (r *rig) subscribe(id simwarden.SIMID) {
 		return err
 	})
 	r.work()
+}
+
+// observe takes a reading in that the carrier never gave.
+func (r *rig) observe(id simwarden.SIMID, state simwarden.State) {
+	r.t.Helper()
+	r.tx(func(ctx context.Context, tx *store.Tx) error {
+		_, err := reconcile.Observe(ctx, tx, []store.Observed{{SIMID: id, Reading: simwarden.Reading{ReadAt: tx.At,
+			State: &simwarden.StateReading{State: state, Extended: simwarden.ExtendedNone, Raw: string(state)}}}})
+		return err
+	})
+}
+
+func (r *rig) pause(id simwarden.SIMID) {
+	r.t.Helper()
+	r.tx(func(ctx context.Context, tx *store.Tx) error {
+		_, err := reconcile.PausePolling(ctx, tx, id, "cli:anna", "test")
+		return err
+	})
+}
+
+// exec changes rows behind the product's back.
+func (r *rig) exec(sql string, args ...any) {
+	r.t.Helper()
+	_, err := r.pool.Exec(r.t.Context(), sql, args...)
+	r.must(err)
+}
+
+// count runs a query that gives one number.
+func (r *rig) count(sql string, args ...any) int {
+	r.t.Helper()
+	var n int
+	r.must(r.pool.QueryRow(r.t.Context(), sql, args...).Scan(&n))
+	return n
+}
+
+// eventually waits for what another goroutine brings about.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(20 * time.Second)
+	defer deadline.Stop()
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for !is() {
+		select {
+		case <-again.C:
+		case <-deadline.C:
+			t.Fatalf("it did not come to be so: %s", what)
+		}
+	}
 }
 
 // work moves subscriptions and works evaluations off.
@@ -402,5 +454,3 @@ func (r *rig) eachAttemptOnce() {
 		}
 	}
 }
-
-func (r *rig) String() string { return fmt.Sprintf("rig at %s", r.clock.Now()) }

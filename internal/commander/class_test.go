@@ -1,0 +1,235 @@
+package commander_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/simwarden/simwarden"
+	"github.com/simwarden/simwarden/internal/reconcile"
+	"github.com/simwarden/simwarden/internal/store"
+	"github.com/simwarden/simwarden/lab"
+)
+
+func TestC8AfterTheLastFailureTheSIMDriftsAndTheSameOrderPauses(t *testing.T) {
+	r := newRig(t)
+	id, iccid := r.lapsing()
+	r.fault(lab.Fault{Name: lab.Fail5xx, Operations: []simwarden.Operation{simwarden.OpSuspend}})
+	c := r.ends(r.open(id).ID, simwarden.CommandFailed)
+	if n := len(r.changes(iccid)); n != 6 || c.Attempt != 6 {
+		t.Errorf("%d requests in %d attempts, want 6 in 6", n, c.Attempt)
+	}
+	s := r.simRow(id)
+	if s.DriftingAt.IsZero() || s.FailedInRow != 1 || s.FailedDir != simwarden.DirectionSuspend {
+		t.Errorf("drifting at %s, %d failures in a row to %q (C8)", s.DriftingAt, s.FailedInRow, s.FailedDir)
+	}
+	if got := s.ReopenAt.Sub(c.EndedAt); got != 15*time.Minute {
+		t.Errorf("the same order may be opened again after %s, want 15 min", got)
+	}
+	if len(r.alerts(store.AlertCommandFailed)) != 1 {
+		t.Error("no alert went out (C8)")
+	}
+	r.record(c.ID)
+	r.eachAttemptOnce()
+
+	// At the next evaluation after the pause it is ordered again; this time it works, and all is
+	// forgotten.
+	r.world.ClearFaults()
+	r.observe(id, simwarden.StateActive)
+	if list := r.commands(id); len(list) != 1 {
+		t.Fatalf("%d commands within the pause, want 1", len(list))
+	}
+	r.clock.Set(s.ReopenAt)
+	r.observe(id, simwarden.StateActive)
+	r.ends(r.open(id).ID, simwarden.CommandDone)
+	if s = r.simRow(id); !s.DriftingAt.IsZero() || s.FailedInRow != 0 || len(r.alerts(store.AlertCommandFailed)) != 0 {
+		t.Errorf("after success: drifting at %s, %d failures, alerts %v", s.DriftingAt, s.FailedInRow, r.alerts(store.AlertCommandFailed))
+	}
+}
+
+func TestC8ThePauseGrowsWithFailuresInARow(t *testing.T) {
+	r := newRig(t)
+	id, _ := r.lapsing()
+	r.fault(lab.Fault{Name: lab.Fail5xx, Operations: []simwarden.Operation{simwarden.OpSuspend}})
+	r.ends(r.open(id).ID, simwarden.CommandFailed)
+	r.clock.Set(r.simRow(id).ReopenAt)
+	r.observe(id, simwarden.StateActive)
+	c := r.ends(r.open(id).ID, simwarden.CommandFailed)
+	if s := r.simRow(id); s.FailedInRow != 2 || s.ReopenAt.Sub(c.EndedAt) != 30*time.Minute {
+		t.Errorf("after %d failures in a row the pause is %s, want 30 min after 2", s.FailedInRow, s.ReopenAt.Sub(c.EndedAt))
+	}
+}
+
+func TestS23ATerminalAnswerFailsAtOnceAndClosesPolling(t *testing.T) {
+	r := newRig(t)
+	r.exec(`INSERT INTO error_rule (driver, position, name, origin, operation, http_status, class, extended, close_polling, not_executed)
+		VALUES ('soracom', -1, 'gone', 'operator', 'suspend', 4, 'terminated', 'terminated', true, true)`)
+	r.must(r.gateway.Reload(t.Context()))
+	id, iccid := r.lapsing()
+	r.observe(id, simwarden.StateActive)
+	r.must(r.lab.SetState(iccid, simwarden.StateTerminated)) // nobody has read it yet
+	c := r.open(id)
+	r.run() // the key is looked up, the suspend sent
+	if n := len(r.changes(iccid)); n != 1 {
+		t.Fatalf("%d requests, want the one that is refused", n)
+	}
+	c = r.ends(c.ID, simwarden.CommandFailed)
+	if n := len(r.changes(iccid)); n != 1 || c.Attempt != 1 {
+		t.Errorf("%d requests: a terminal answer is not retried (C5)", n)
+	}
+	s := r.simRow(id)
+	if s.ClosedAt.IsZero() || s.Extended != simwarden.ExtendedTerminated {
+		t.Errorf("polling closed at %s, extended state %s, want closed and terminated (P5)", s.ClosedAt, s.Extended)
+	}
+	if rec := r.record(c.ID); rec.Class != "terminated" {
+		t.Errorf("the record says class %q", rec.Class)
+	}
+}
+
+func TestC5ThrottledWaitsAsAskedAndCountsAsNoFailure(t *testing.T) {
+	r := newRig(t)
+	id, iccid := r.lapsing()
+	r.fault(lab.Fault{Name: lab.Throttle, Variant: "seconds", Seconds: 400, Operations: []simwarden.Operation{simwarden.OpSuspend}})
+	c := r.open(id)
+	c = r.until(c.ID, "throttled for more than an hour", func(c store.Command) bool {
+		return !c.ThrottledSinceAt.IsZero() && r.clock.Now().Sub(c.ThrottledSinceAt) > 70*time.Minute
+	})
+	if c.Failures != 0 || c.HeldBy != "throttled" {
+		t.Errorf("%d failures, held by %q (C5)", c.Failures, c.HeldBy)
+	}
+	changes := r.changes(iccid)
+	for i := range changes[1:] {
+		if gap := changes[i+1].ArrivedAt.Sub(changes[i].ArrivedAt); gap < 400*time.Second {
+			t.Errorf("asked again after %s, the carrier said 400 s (V6)", gap)
+		}
+	}
+	if r.simRow(id).DriftingAt.IsZero() || len(r.alerts(store.AlertThrottled)) != 1 {
+		t.Error("throttled for an hour, and nobody was told (C5)")
+	}
+	r.world.ClearFaults()
+	r.ends(c.ID, simwarden.CommandDone)
+	if !r.simRow(id).DriftingAt.IsZero() || len(r.alerts(store.AlertThrottled)) != 0 {
+		t.Error("still shown as drifting after success")
+	}
+}
+
+func TestF35WrongCredentialsStopTheAccountAndTheCommandWaits(t *testing.T) {
+	r := newRig(t)
+	id, iccid := r.lapsing()
+	r.fault(lab.Fault{Name: lab.AuthFail})
+	c := r.open(id)
+	r.run()
+	for range 5 {
+		r.clock.Advance(10 * time.Minute)
+		r.run()
+	}
+	c = r.command(c.ID)
+	if c.State != simwarden.CommandQueued || c.HeldBy != store.HeldByStop || c.Failures != 0 {
+		t.Errorf("%s, held by %q, %d failures", c.State, c.HeldBy, c.Failures)
+	}
+	if n := r.world.Requests(); n > 2 {
+		t.Errorf("%d requests with wrong credentials: carriers lock accounts (G8)", n)
+	}
+	r.world.ClearFaults()
+	r.tx(func(ctx context.Context, tx *store.Tx) error { return tx.StartAccount(ctx, r.account.ID) })
+	r.must(r.gateway.Reload(t.Context()))
+	r.ends(c.ID, simwarden.CommandDone)
+	if got := r.atCarrier(iccid).State; got != simwarden.StateSuspended {
+		t.Errorf("the SIM is %s", got)
+	}
+}
+
+func TestC9AnObservingAccountGetsNoRequestAndKeepsItsTrigger(t *testing.T) {
+	r := newRig(t)
+	id, iccid := r.lapsing()
+	c := r.open(id)
+	if r.count(`SELECT count(*) FROM lapse_trigger WHERE command_id = $1`, c.ID) != 1 {
+		t.Fatal("the lapse has no trigger")
+	}
+	r.tx(func(ctx context.Context, tx *store.Tx) error {
+		return tx.SetAccountMode(ctx, r.account.ID, simwarden.ModeObserve)
+	})
+	r.ends(c.ID, simwarden.CommandObserved)
+	if n := r.world.Requests(); n != 0 {
+		t.Errorf("%d requests, carrier %s", n, r.atCarrier(iccid).State)
+	}
+	if n := r.count(`SELECT count(*) FROM lapse_trigger WHERE command_id = $1`, c.ID); n != 0 {
+		t.Error("observing has used up E6's one trigger")
+	}
+	r.record(c.ID)
+}
+
+func TestC10TheBrakeHoldsAutomaticSuspendsAndNoOthers(t *testing.T) {
+	r := newRig(t)
+	id, iccid := r.lapsing()
+	lapsed, lapsedICCID := r.lapsing()
+	c := r.open(id)
+	r.exec(`UPDATE command SET scene = 'periodic' WHERE id = $1`, c.ID)
+	r.tx(func(ctx context.Context, tx *store.Tx) error {
+		_, err := tx.BrakeAccount(ctx, r.account.ID, "test")
+		return err
+	})
+	r.ends(r.open(lapsed).ID, simwarden.CommandDone)
+	r.clock.Advance(time.Hour)
+	r.run()
+	if c = r.command(c.ID); c.State != simwarden.CommandQueued || c.HeldBy != store.HeldByBrake || len(r.changes(iccid)) != 0 {
+		t.Errorf("%s, held by %q, %d requests (C10)", c.State, c.HeldBy, len(r.changes(iccid)))
+	}
+	if got := r.atCarrier(lapsedICCID).State; got != simwarden.StateSuspended {
+		t.Errorf("the suspend of a plan's end was held as well: %s", got)
+	}
+	r.tx(func(ctx context.Context, tx *store.Tx) error { return tx.ReleaseBrake(ctx, r.account.ID) })
+	r.ends(c.ID, simwarden.CommandDone)
+}
+
+func TestE11AResumeReadsWhatItRestsOnFirst(t *testing.T) {
+	r := newRig(t)
+	r.tx(func(ctx context.Context, tx *store.Tx) (err error) {
+		r.plan, err = tx.AddPlan(ctx, simwarden.Plan{Code: "gb", Name: "gb", Kind: simwarden.PlanMain, AllowanceBytes: 1e9,
+			ValidityUnit: simwarden.ValidityDays, ValidityCount: 30, Reset: simwarden.ResetNone, Zone: "UTC"})
+		return err
+	})
+	id, iccid := r.sim(simwarden.StateSuspended)
+	r.tx(func(ctx context.Context, tx *store.Tx) error {
+		_, err := tx.AddSubscription(ctx, simwarden.Subscription{SIMID: id, PlanID: r.plan.ID, Kind: simwarden.PlanMain,
+			State: simwarden.SubscriptionActive, StartAt: tx.At, EndAt: tx.At.Add(720 * time.Hour), AllowanceBytes: 1e9}, "test", "")
+		if err != nil {
+			return err
+		}
+		_, err = tx.OpenCommand(ctx, store.NewCommand{SIMID: id, AccountID: r.account.ID, Direction: simwarden.DirectionResume,
+			Scene: simwarden.ScenePlanActivated, Cause: store.Cause{Kind: store.CauseSubscription, ID: 1}, AskedBy: reconcile.System,
+			Decision: simwarden.Decision{Desired: simwarden.DesiredRunning}, Priority: 80})
+		return err
+	})
+	c := r.ends(r.open(id).ID, simwarden.CommandDone)
+	if r.count(`SELECT count(*) FROM attempt WHERE command_id = $1 AND facts->>'usage_read_at' IS NOT NULL`, c.ID) != 1 {
+		t.Error("resumed without having read the usage (E11)")
+	}
+	if r.simRow(id).UsageReadAt.IsZero() || r.atCarrier(iccid).State != simwarden.StateActive {
+		t.Error("the usage that was read was not kept, or the SIM does not run")
+	}
+}
+
+func TestAReadThatFailsPutsTheCommandOffAndSendsNothing(t *testing.T) {
+	r := newRig(t)
+	id, iccid := r.lapsing()
+	r.fault(lab.Fault{Name: lab.Fail5xx, Operations: []simwarden.Operation{simwarden.OpQueryState}, Count: 4})
+	c := r.open(id)
+	var waits []time.Duration
+	for len(waits) < 4 {
+		r.run()
+		if c = r.command(c.ID); c.State != simwarden.CommandQueued || len(r.changes(iccid)) != 0 {
+			t.Fatalf("%s with %d requests, and the state could not be read (C3)", c.State, len(r.changes(iccid)))
+		}
+		waits = append(waits, c.RunAt.Sub(r.clock.Now()))
+		r.clock.Set(c.RunAt)
+	}
+	if waits[3] <= waits[0] {
+		t.Errorf("pauses %v do not grow", waits)
+	}
+	c = r.ends(c.ID, simwarden.CommandDone)
+	if c.Failures != 0 || strings.Contains(c.EndBecause, "already") {
+		t.Errorf("%d failures, %q: a read that fails is no failed attempt", c.Failures, c.EndBecause)
+	}
+}
