@@ -1,0 +1,189 @@
+// Package usage turns readings of carriers' counters into deltas, and books them: on the SIM's
+// lifetime, on its daily series and on the subscriptions that bear them, inside the caller's
+// transaction (U1-U5, L5).
+package usage
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/simwarden/simwarden"
+	"github.com/simwarden/simwarden/internal/rules"
+	"github.com/simwarden/simwarden/internal/store"
+)
+
+// lateFor is how long after its end a subscription still bears usage that arrives late (U4).
+const lateFor = 62 * 24 * time.Hour
+
+// Booked is what came of the readings.
+type Booked struct {
+	// Grew are the SIMs that used something, Anomalies those whose counter cannot be believed.
+	Grew, Anomalies []simwarden.SIMID
+	DeltaBytes      int64
+	LateBytes       int64
+	// Exhausted are the subscriptions whose allowance was used up by these readings.
+	Exhausted []simwarden.SubscriptionID
+}
+
+// Book is BookWithin with DefaultBound.
+func Book(ctx context.Context, tx *store.Tx, obs []store.Observed) (Booked, error) {
+	return BookWithin(ctx, tx, obs, DefaultBound())
+}
+
+// BookWithin locks the SIMs of all readings in the order of their ids and books the usage of those
+// readings that speak of it; see Advance for what counts. A SIM that does not exist is left out;
+// each may appear once. Readings without usage are locked only, so that what follows for them in
+// the same transaction finds the locks in order.
+//
+// A delta belongs to the instant for which the carrier says that the figure is true. It is spent on
+// the asset's subscriptions in force then. Where those have ended since, or their allowance has been
+// filled again since, it is late (U4): the ended one bears it, a refilled one does not, since what
+// it bore of that period is gone; either way an event tells of it.
+func BookWithin(ctx context.Context, tx *store.Tx, obs []store.Observed, bound Bound) (Booked, error) {
+	readings := make(map[simwarden.SIMID]simwarden.Reading, len(obs))
+	var ids, spend []simwarden.SIMID
+	for _, o := range obs {
+		ids = append(ids, o.SIMID)
+		if o.Reading.Usage != nil {
+			spend = append(spend, o.SIMID)
+			readings[o.SIMID] = o.Reading
+		}
+	}
+	if len(ids) == 0 {
+		return Booked{}, nil
+	}
+	slices.Sort(ids)
+	states, subs, err := tx.LockUsage(ctx, ids, spend, lateFor)
+	if err != nil {
+		return Booked{}, fmt.Errorf("book usage: %w", err)
+	}
+	b := booking{bound: bound, subs: map[store.Asset][]*store.BearingSubscription{}}
+	for i := range subs {
+		b.subs[subs[i].Asset] = append(b.subs[subs[i].Asset], &subs[i])
+	}
+	for _, s := range states {
+		if r, ok := readings[s.SIMID]; ok {
+			b.take(s, r)
+		}
+	}
+	return b.Booked, b.write(ctx, tx)
+}
+
+// booking collects what one transaction books.
+type booking struct {
+	Booked
+	bound  Bound
+	subs   map[store.Asset][]*store.BearingSubscription
+	rows   []store.UsageRow
+	spent  []store.SpentRow
+	late   []store.SpentRow
+	events []store.NewEvent
+	alerts []store.Alert
+	odd    map[string]store.NewEvent // the event of a new anomaly, by its alert's key
+}
+
+func (b *booking) take(s store.UsageState, r simwarden.Reading) {
+	kept := Kept{Known: s.CounterBytes != nil, PeriodStartAt: s.PeriodStartAt, ReadAt: s.ReadAt, TrueAt: s.TrueAt}
+	if kept.Known {
+		kept.CounterBytes = *s.CounterBytes
+	}
+	step := Advance(kept, *r.Usage, r.ReadAt, b.bound)
+	if step.Outcome.Anomaly() {
+		b.anomaly(s, r, kept, step.Outcome)
+	}
+	if step.Kept == kept {
+		return
+	}
+	b.rows = append(b.rows, store.UsageRow{
+		SIMID: s.SIMID, CounterBytes: step.Kept.CounterBytes, PeriodStartAt: step.Kept.PeriodStartAt,
+		ReadAt: step.Kept.ReadAt, TrueAt: step.Kept.TrueAt, DeltaBytes: step.DeltaBytes,
+	})
+	if step.DeltaBytes > 0 {
+		b.Grew = append(b.Grew, s.SIMID)
+		b.DeltaBytes += step.DeltaBytes
+		b.spend(s, step.DeltaBytes, step.Kept.TrueAt)
+	}
+}
+
+// spend shares a delta out over what was in force at the instant it belongs to.
+func (b *booking) spend(s store.UsageState, delta int64, at time.Time) {
+	var facts []rules.SubscriptionFact
+	byID := map[simwarden.SubscriptionID]*store.BearingSubscription{}
+	live := false
+	for _, sub := range b.subs[s.Asset] {
+		if sub.InForce(at) {
+			live = live || !sub.Ended
+			byID[sub.ID] = sub
+		}
+	}
+	for _, sub := range byID {
+		// What has ended bears usage only where nothing that counts does.
+		if sub.Ended != live {
+			facts = append(facts, sub.SubscriptionFact)
+		}
+	}
+	for _, part := range rules.Spend(facts, delta, at) {
+		sub := byID[part.ID]
+		row := store.SpentRow{ID: part.ID, UsedBytes: part.UsedBytes, Exhausted: part.Exhausted}
+		switch {
+		case sub.Ended:
+			b.late = append(b.late, row)
+		case at.Before(sub.ResetAt): // its period is closed
+		default:
+			b.spent = append(b.spent, row)
+			sub.UsedBytes += part.UsedBytes
+			if part.Exhausted && !sub.Exhausted {
+				sub.Exhausted = true
+				b.Exhausted = append(b.Exhausted, sub.ID)
+				b.events = append(b.events, store.NewEvent{Kind: store.EventExhausted, SIMID: s.SIMID, AccountID: s.AccountID, Actor: "system",
+					Data: map[string]any{"subscription_id": sub.ID, "plan": sub.PlanCode, "used_bytes": sub.UsedBytes, "allowance_bytes": sub.AllowanceBytes}})
+			}
+			continue
+		}
+		b.LateBytes += part.UsedBytes
+		b.events = append(b.events, store.NewEvent{Kind: store.EventUsageLate, SIMID: s.SIMID, AccountID: s.AccountID, Actor: "carrier",
+			Data: map[string]any{"subscription_id": sub.ID, "plan": sub.PlanCode, "bytes": part.UsedBytes, "true_at": at, "ended": sub.Ended}})
+	}
+}
+
+// anomaly tells of a counter that cannot be right, once per SIM and period (U2).
+func (b *booking) anomaly(s store.UsageState, r simwarden.Reading, kept Kept, o Outcome) {
+	b.Anomalies = append(b.Anomalies, s.SIMID)
+	key := fmt.Sprintf("%s:%d:%s:%d", store.AlertUsage, s.SIMID, o, r.Usage.PeriodStartAt.Unix())
+	what := "fell within its period: the highest figure stays"
+	if o == Jumped {
+		what = "jumped beyond what is plausible: it is not booked"
+	}
+	if b.odd == nil {
+		b.odd = map[string]store.NewEvent{}
+	}
+	b.odd[key] = store.NewEvent{Kind: store.EventUsageAnomaly, SIMID: s.SIMID, AccountID: s.AccountID, Actor: "carrier",
+		Data: map[string]any{"anomaly": o, "counter_bytes": r.Usage.CounterBytes, "was_bytes": kept.CounterBytes,
+			"period_start_at": r.Usage.PeriodStartAt, "read_at": r.ReadAt, "was_read_at": kept.ReadAt}}
+	b.alerts = append(b.alerts, store.Alert{Kind: store.AlertUsage, Key: key, AccountID: s.AccountID, SIMID: s.SIMID,
+		Message: fmt.Sprintf("SIM %s: the carrier's counter %s (%d bytes before, %d now)", s.ICCID, what, kept.CounterBytes, r.Usage.CounterBytes)})
+}
+
+func (b *booking) write(ctx context.Context, tx *store.Tx) error {
+	if err := tx.WriteUsage(ctx, b.rows); err != nil {
+		return fmt.Errorf("book usage: %w", err)
+	}
+	if err := tx.Spend(ctx, b.spent); err != nil {
+		return fmt.Errorf("book usage: %w", err)
+	}
+	if err := tx.SpendLate(ctx, b.late); err != nil {
+		return fmt.Errorf("book usage: %w", err)
+	}
+	opened, err := tx.RaiseNew(ctx, b.alerts)
+	if err != nil {
+		return fmt.Errorf("book usage: %w", err)
+	}
+	for _, a := range b.alerts {
+		if opened[a.Key] {
+			b.events = append(b.events, b.odd[a.Key])
+		}
+	}
+	return tx.AddEvents(ctx, b.events)
+}
