@@ -1,0 +1,580 @@
+package poller
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/simwarden/simwarden"
+	"github.com/simwarden/simwarden/carrier"
+	"github.com/simwarden/simwarden/internal/gateway"
+	"github.com/simwarden/simwarden/internal/rules"
+	"github.com/simwarden/simwarden/internal/store"
+)
+
+const (
+	// pagesBeyond is how many pages a pass may have over four for each SIM that is known: a page may
+	// be empty, and a carrier may have more SIMs than the fleet.
+	pagesBeyond = 2000
+	// pageTries is how often a page that fails is asked for within a pass.
+	pageTries = 3
+	// zeroBatch is how many SIMs without usage are handed in at a time.
+	zeroBatch = 500
+)
+
+var listOperationAt = [kinds]simwarden.Operation{simwarden.OpListSIMs, simwarden.OpListUsage, ""}
+
+// Why a pass over a list ended early. Nothing is concluded from it (F32).
+var (
+	errCursorTwice = errors.New("the list gave a page's key twice")
+	errTooLong     = errors.New("the list does not end")
+	errLeaseLost   = errors.New("the list is swept by another node by now")
+)
+
+// sweep is the progress of one pass, kept with the lease so that another node goes on where this
+// one stopped.
+type sweep struct {
+	Cursor    string    `json:"cursor,omitempty"`
+	BegunAt   time.Time `json:"begun_at,omitzero"`   // zero: no pass is under way
+	NextAt    time.Time `json:"next_at,omitzero"`    // of the next pass
+	Passes    uint64    `json:"passes,omitempty"`    // complete ones
+	FailedAt  string    `json:"failed_at,omitempty"` // the cursor at which the pass broke off
+	resumed   bool      // begun by another, or before a restart
+	period    time.Time // of the usage that was read
+	periodEnd time.Time
+	odd       map[simwarden.SIMID]bool // usage that is not believed
+}
+
+// sweeper makes passes over one list of an account. One node does so at a time.
+type sweeper struct {
+	*account
+	kind  int
+	lease store.Lease
+	sweep sweep
+	// absent are SIMs of unknown usage that one complete pass did not name.
+	absent map[simwarden.SIMID]bool
+	seen   map[uint64]struct{} // cursors of this pass
+	seed   maphash.Seed
+	taken  time.Time // when the lease was last renewed
+	stored time.Time // when the cursor was last kept
+}
+
+// sweepForever makes passes while the lease can be had, until the context ends.
+func (a *account) sweepForever(ctx context.Context, kind int) {
+	s := &sweeper{account: a, kind: kind, seed: maphash.MakeSeed()}
+	name := map[int]string{0: "list:", 1: "list_usage:"}[kind] + a.name
+	for ctx.Err() == nil {
+		lease, ok, err := a.p.o.Store.TakeLease(ctx, name, a.p.o.Holder, a.p.o.LeaseFor)
+		if err != nil || !ok {
+			if err != nil && ctx.Err() == nil {
+				a.p.o.Log.Error("poller: lease of a list", "account", a.name, "list", kindAt[kind], "error", err)
+			}
+			_ = a.p.o.Clock.Sleep(ctx, a.p.o.LeaseFor/2)
+			continue
+		}
+		if lease.Epoch != s.lease.Epoch {
+			s.resume(lease)
+		}
+		s.lease, s.taken = lease, a.p.o.Clock.Now()
+		if s.wait(ctx) {
+			s.pass(ctx)
+		}
+	}
+	if s.lease.Name != "" {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), givingBack)
+		defer cancel()
+		if err := a.p.o.Store.GiveLease(ctx, s.lease); err != nil {
+			a.p.o.Log.Error("poller: lease of a list was not given back", "account", a.name, "error", err)
+		}
+	}
+}
+
+// resume takes up what the holder before left. A word that is not understood begins anew.
+func (s *sweeper) resume(lease store.Lease) {
+	s.sweep, s.absent = sweep{}, nil
+	if lease.Cursor == "" || json.Unmarshal([]byte(lease.Cursor), &s.sweep) != nil {
+		s.sweep = sweep{}
+	}
+	s.sweep.resumed = !s.sweep.BegunAt.IsZero()
+}
+
+// wait waits until the next pass is due, or for as long as the lease needs no renewal; it says
+// whether a pass is due.
+func (s *sweeper) wait(ctx context.Context) bool {
+	now := s.p.o.Clock.Now()
+	due := s.sweep.NextAt
+	s.mu.Lock()
+	if rest := s.restUntil; rest.After(due) {
+		due = rest
+	}
+	latest := now.Add(s.every(s.kind)) // the interval may have become shorter since
+	s.mu.Unlock()
+	if due.After(latest) {
+		due = latest
+	}
+	if !s.sweep.BegunAt.IsZero() && !s.sweep.NextAt.After(now) || !due.After(now) {
+		return true
+	}
+	timer := s.p.o.Clock.NewTimer(min(due.Sub(now), s.p.o.LeaseFor/3))
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+		return !due.After(s.p.o.Clock.Now())
+	case <-s.asked():
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// asked tells of many new SIMs, where this is the list of states.
+func (s *sweeper) asked() <-chan struct{} {
+	if s.kind == 0 {
+		return s.account.sweep
+	}
+	return nil
+}
+
+// page is one page with the cursor that follows it.
+type page struct {
+	readings []simwarden.Reading
+	next     string
+	last     bool
+}
+
+// pass reads the list from the cursor to its end, writing while it reads on.
+func (s *sweeper) pass(ctx context.Context) {
+	begun := s.p.o.Clock.Now()
+	if s.sweep.BegunAt.IsZero() {
+		s.sweep = sweep{BegunAt: begun, Passes: s.sweep.Passes}
+	}
+	if s.sweep.odd == nil {
+		s.sweep.odd = map[simwarden.SIMID]bool{}
+	}
+	s.seen = map[uint64]struct{}{}
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	pages := make(chan page, pageAhead)
+	var failed error
+	var under sync.WaitGroup
+	under.Go(func() {
+		defer close(pages)
+		failed = s.readPages(reading, s.sweep.Cursor, pages)
+	})
+	unknown, kept := 0, error(nil)
+	for p := range pages {
+		batch := []page{p}
+		for n := len(p.readings); n < most && len(pages) > 0; {
+			more, ok := <-pages
+			if !ok {
+				break
+			}
+			batch, n = append(batch, more), n+len(more.readings)
+		}
+		if kept == nil {
+			var n int
+			if n, kept = s.takeIn(ctx, batch); kept != nil {
+				stop() // and the pages that are still coming are dropped
+			}
+			unknown += n
+		}
+	}
+	under.Wait()
+	if kept != nil {
+		failed = kept
+	}
+	s.end(ctx, failed, unknown)
+}
+
+// readPages asks for page after page and hands them on.
+func (s *sweeper) readPages(ctx context.Context, cursor string, to chan<- page) error {
+	s.mu.Lock()
+	limit := pagesBeyond + 4*s.sched.size()
+	s.mu.Unlock()
+	for n := 0; ; n++ {
+		hash := maphash.String(s.seed, cursor)
+		if _, twice := s.seen[hash]; twice {
+			return errCursorTwice
+		}
+		if n == limit {
+			return errTooLong
+		}
+		s.seen[hash] = struct{}{}
+		got, err := s.ask(ctx, cursor)
+		if err != nil {
+			return err
+		}
+		s.p.counters.pages.Add(1)
+		p := page{readings: got.Readings, next: got.Next, last: got.Next == ""}
+		select {
+		case to <- p:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if p.last {
+			return nil
+		}
+		cursor = got.Next
+	}
+}
+
+// ask asks for one page, again after a limit as long as it takes, and a few times after an error.
+func (s *sweeper) ask(ctx context.Context, cursor string) (carrier.Page, error) {
+	for tries := 1; ; {
+		begun := s.p.o.Clock.Now()
+		got, err := s.list(ctx, cursor)
+		s.p.counters.http.Add(int64(s.p.o.Clock.Now().Sub(begun)))
+		out, retry := outcomeOf(err, ctx.Err() != nil)
+		if out == outRead {
+			return got, nil
+		}
+		s.p.count(kindAt[s.kind], out, 1)
+		s.mu.Lock()
+		now := s.p.o.Clock.Now()
+		in := rules.PaceInput{Now: now, Seed: uint64(s.id), RetryAfter: retry, Outcome: rules.PaceTransientError}
+		switch out {
+		case outEnded:
+			s.mu.Unlock()
+			return carrier.Page{}, err
+		case outLimited:
+			in.Outcome = rules.PaceLimited
+		case outStopped:
+			in.Outcome = rules.PaceLimited
+			s.rest(now.Add(retry))
+		default:
+			if tries++; tries > pageTries {
+				s.mu.Unlock()
+				return carrier.Page{}, err
+			}
+		}
+		due := s.nextDue(s.kind, in)
+		s.mu.Unlock()
+		if err := s.p.o.Clock.Sleep(ctx, due.Sub(now)); err != nil {
+			return carrier.Page{}, err
+		}
+	}
+}
+
+func (s *sweeper) list(ctx context.Context, cursor string) (got carrier.Page, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = panicked{r}
+		}
+	}()
+	call := gateway.Call{Operation: listOperationAt[s.kind], Purpose: simwarden.PurposePoll, Wait: s.p.o.Wait}
+	err = s.p.o.Gateway.Do(ctx, s.id, call, func(ctx context.Context, conn carrier.Conn) (err error) {
+		if lister, ok := conn.(carrier.Lister); ok && s.kind == 0 {
+			got, err = lister.List(ctx, cursor)
+			return err
+		}
+		if lister, ok := conn.(carrier.UsageLister); ok && s.kind == 1 {
+			got, err = lister.ListUsage(ctx, cursor)
+			return err
+		}
+		return errNoPart
+	})
+	return got, err
+}
+
+// takeIn matches the readings of pages to SIMs and hands them in. It gives how many are of SIMs that
+// are not in the fleet: those are told, not added.
+func (s *sweeper) takeIn(ctx context.Context, pages []page) (unknown int, err error) {
+	begun := s.p.o.Clock.Now()
+	rows, keys, strangers := s.match(pages)
+	s.p.counters.decide.Add(int64(s.p.o.Clock.Now().Sub(begun)))
+	if len(strangers) > 0 {
+		found, n, err := s.matchStored(ctx, strangers)
+		if err != nil {
+			return 0, err
+		}
+		rows, unknown = append(rows, found...), n
+	}
+	s.learn(ctx, keys)
+	if err := s.hold(ctx); err != nil {
+		return unknown, err
+	}
+	if len(rows) > 0 {
+		kept := s.keep(ctx, s.listFence(), rows)
+		s.p.count(kindAt[s.kind], outListed, len(rows))
+		if kept.Lost > 0 {
+			return unknown, errLeaseLost
+		}
+		for _, id := range kept.Anomalies {
+			s.sweep.odd[id] = true
+		}
+	}
+	s.p.counters.unknown.Add(int64(unknown))
+	if unknown > 0 {
+		s.p.metrics.rows.WithLabelValues("unknown").Add(float64(unknown))
+	}
+	if last := pages[len(pages)-1]; !last.last {
+		s.sweep.Cursor = last.next
+		return unknown, s.store(ctx, false)
+	}
+	return unknown, nil
+}
+
+// match finds the SIMs in memory and moves their single checks away.
+func (s *sweeper) match(pages []page) (rows []store.PollRow, keys []store.LearnedKey, strangers []simwarden.Reading) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.p.o.Clock.Now()
+	for _, p := range pages {
+		for _, r := range p.readings {
+			if !speaksOf(r, s.kind) {
+				continue
+			}
+			s.note(r)
+			e, ok := s.sched.find(r.Key, r.ICCID)
+			if !ok {
+				strangers = append(strangers, r)
+				continue
+			}
+			if e.is(flagOff) || s.aside[e.id].After(now) {
+				continue
+			}
+			if r.Key != "" && e.hash != s.sched.hashKey(r.Key) {
+				keys = append(keys, store.LearnedKey{SIMID: e.id, Key: r.Key})
+			}
+			state := stateAt[e.state]
+			if r.State != nil {
+				state = r.State.State
+			}
+			due := s.listedDue(e.id, state, now, s.sched.at(e.due[s.kind]))
+			rows = append(rows, store.PollRow{SIMID: e.id, Shard: e.shard, Kind: kindAt[s.kind], Reading: r, DueAt: due})
+			if e.is(flagBusy) {
+				continue // its own check sets when it is due
+			}
+			s.sched.set(e.id, s.kind, s.sched.ticks(due))
+			if s.kind == 0 {
+				s.sched.known(e.id, state)
+			}
+		}
+	}
+	return rows, keys, strangers
+}
+
+// listedDue is when a SIM that a list named is asked for by itself. Call it with mu held.
+func (s *sweeper) listedDue(id simwarden.SIMID, state simwarden.State, now, before time.Time) time.Time {
+	return s.nextDue(s.kind, rules.PaceInput{State: state, Now: now, LastDue: before, Outcome: rules.PaceListed, Seed: seedOf(id)})
+}
+
+// note keeps the period that a list of users speaks of.
+func (s *sweeper) note(r simwarden.Reading) {
+	if r.Usage != nil && r.Usage.PeriodStartAt.After(s.sweep.period) {
+		s.sweep.period, s.sweep.periodEnd = r.Usage.PeriodStartAt, r.Usage.PeriodEndAt
+	}
+}
+
+// matchStored finds SIMs of shards that other nodes hold; it gives how many are in none.
+func (s *sweeper) matchStored(ctx context.Context, readings []simwarden.Reading) (rows []store.PollRow, unknown int, err error) {
+	var keys, iccids []string
+	for _, r := range readings {
+		if r.Key != "" {
+			keys = append(keys, r.Key)
+		}
+		if !r.ICCID.IsZero() {
+			iccids = append(iccids, r.ICCID.String())
+			for _, other := range r.ICCID.Alternates() {
+				iccids = append(iccids, other.String())
+			}
+		}
+	}
+	found, err := s.p.o.Store.FindListed(ctx, s.id, keys, iccids)
+	if err != nil {
+		return nil, 0, err
+	}
+	byKey, byICCID := make(map[string]store.ScheduleRow, len(found)), make(map[string]store.ScheduleRow, len(found))
+	for _, f := range found {
+		if f.Key != "" {
+			byKey[f.Key] = f
+		}
+		byICCID[f.ICCID] = f
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.p.o.Clock.Now()
+	for _, r := range readings {
+		f, ok := byKey[r.Key]
+		if !ok {
+			f, ok = byICCID[r.ICCID.String()]
+		}
+		for _, other := range r.ICCID.Alternates() {
+			if ok {
+				break
+			}
+			f, ok = byICCID[other.String()]
+		}
+		if !ok {
+			unknown++
+			continue
+		}
+		if f.Off {
+			continue
+		}
+		state := f.State
+		if r.State != nil {
+			state = r.State.State
+		}
+		rows = append(rows, store.PollRow{SIMID: f.SIMID, Shard: f.Shard, Kind: kindAt[s.kind], Reading: r,
+			DueAt: s.listedDue(f.SIMID, state, now, dues(f)[s.kind])})
+	}
+	return rows, unknown, nil
+}
+
+func (s *sweeper) listFence() store.PollFence {
+	lease := s.lease
+	return store.PollFence{AccountID: s.id, Holder: s.p.o.Holder, Lease: &lease}
+}
+
+// hold renews the lease in time.
+func (s *sweeper) hold(ctx context.Context) error {
+	now := s.p.o.Clock.Now()
+	if now.Sub(s.taken) < s.p.o.LeaseFor/3 {
+		return nil
+	}
+	lease, ok, err := s.p.o.Store.TakeLease(ctx, s.lease.Name, s.p.o.Holder, s.p.o.LeaseFor)
+	switch {
+	case err != nil:
+		return err
+	case !ok, lease.Epoch != s.lease.Epoch:
+		return errLeaseLost
+	}
+	s.taken = now
+	return nil
+}
+
+// store keeps how far the pass has come, at most once a second unless it must.
+func (s *sweeper) store(ctx context.Context, must bool) error {
+	now := s.p.o.Clock.Now()
+	if !must && now.Sub(s.stored) < time.Second {
+		return nil
+	}
+	word, err := json.Marshal(s.sweep)
+	if err != nil {
+		return err
+	}
+	s.stored = now
+	return s.p.o.Store.SetCursor(ctx, s.lease, string(word))
+}
+
+// end closes a pass: a complete one concludes, a broken one is taken up again in a while.
+func (s *sweeper) end(ctx context.Context, failed error, unknown int) {
+	s.mu.Lock()
+	now := s.p.o.Clock.Now()
+	every := s.every(s.kind)
+	if s.account.list[s.kind] {
+		every = time.Duration(float64(every) / listedFactor)
+	}
+	s.mu.Unlock()
+	if failed != nil {
+		if ctx.Err() == nil && !errors.Is(failed, errLeaseLost) {
+			s.p.o.Log.Warn("poller: a pass over a list broke off; nothing is concluded from it", "account", s.name, "list", kindAt[s.kind], "error", failed)
+			s.sweep.NextAt = now.Add(min(s.p.pace.RetryAfterError, every))
+			if again := s.sweep.Cursor; again == "" || again == s.sweep.FailedAt || errors.Is(failed, errCursorTwice) || errors.Is(failed, errTooLong) {
+				// Or the cursor has died meanwhile: begin anew.
+				s.sweep = sweep{Passes: s.sweep.Passes, NextAt: s.sweep.NextAt}
+			}
+			s.sweep.FailedAt = s.sweep.Cursor
+			if err := s.store(ctx, true); err != nil {
+				s.p.o.Log.Error("poller: a list's progress", "account", s.name, "error", err)
+			}
+		}
+		return
+	}
+	if s.kind == 1 {
+		if err := s.unnamed(ctx); err != nil && ctx.Err() == nil {
+			s.p.o.Log.Error("poller: SIMs without usage", "account", s.name, "error", err)
+		}
+	}
+	s.p.counters.passes.Add(1)
+	if unknown > 0 {
+		s.p.o.Log.Info("poller: the carrier lists SIMs that are not in the fleet", "account", s.name, "list", kindAt[s.kind], "sims", unknown)
+	}
+	next := s.sweep.BegunAt.Add(rules.Jitter(every, uint64(s.id)^uint64(s.sweep.BegunAt.Unix())))
+	s.sweep = sweep{Passes: s.sweep.Passes + 1, NextAt: next}
+	if err := s.store(ctx, true); err != nil && ctx.Err() == nil {
+		s.p.o.Log.Error("poller: a list's progress", "account", s.name, "error", err)
+	}
+}
+
+// unnamed hands in nought for SIMs that a complete pass over a list of users did not name. One whose
+// usage was never read needs two such passes: a nought that is wrong would make all it had used
+// before look new.
+func (s *sweeper) unnamed(ctx context.Context) error {
+	if s.sweep.resumed || s.sweep.period.IsZero() || !s.zeroIfAbsent(ctx) {
+		return nil
+	}
+	absent := map[simwarden.SIMID]bool{}
+	for after := simwarden.SIMID(0); ; {
+		list, err := s.p.o.Store.UnnamedUsages(ctx, s.id, s.sweep.period, s.sweep.BegunAt, after, zeroBatch)
+		if err != nil {
+			return err
+		}
+		if len(list) == 0 {
+			break
+		}
+		after = list[len(list)-1].SIMID
+		list = slices.DeleteFunc(list, func(u store.UnnamedUsage) bool {
+			if s.sweep.odd[u.SIMID] {
+				return true
+			}
+			if !u.Known && !s.absent[u.SIMID] {
+				absent[u.SIMID] = true
+				return true
+			}
+			return false
+		})
+		if err := s.nought(ctx, list); err != nil {
+			return err
+		}
+	}
+	s.absent = absent
+	return nil
+}
+
+func (s *sweeper) nought(ctx context.Context, list []store.UnnamedUsage) error {
+	rows := make([]store.PollRow, 0, len(list))
+	s.mu.Lock()
+	now := s.p.o.Clock.Now()
+	for _, u := range list {
+		state, before := simwarden.StateUnknown, s.sweep.BegunAt
+		e, ours := s.sched.lookup(u.SIMID)
+		if ours {
+			state, before = stateAt[e.state], s.sched.at(e.due[s.kind])
+		}
+		due := s.listedDue(u.SIMID, state, now, before)
+		rows = append(rows, store.PollRow{SIMID: u.SIMID, Shard: u.Shard, Kind: simwarden.CheckUsage, DueAt: due,
+			Reading: simwarden.Reading{ReadAt: s.sweep.BegunAt, Usage: &simwarden.UsageReading{PeriodStartAt: s.sweep.period, PeriodEndAt: s.sweep.periodEnd}}})
+		if ours && !e.is(flagBusy) {
+			s.sched.set(u.SIMID, s.kind, s.sched.ticks(due))
+		}
+	}
+	s.mu.Unlock()
+	if err := s.hold(ctx); err != nil || len(rows) == 0 {
+		return err
+	}
+	kept := s.keep(ctx, s.listFence(), rows)
+	s.p.count(kindAt[s.kind], outListed, len(rows))
+	if kept.Lost > 0 {
+		return fmt.Errorf("usage of nought: %w", errLeaseLost)
+	}
+	return nil
+}
+
+// zeroIfAbsent asks the connection, without a call.
+func (s *sweeper) zeroIfAbsent(ctx context.Context) (yes bool) {
+	call := gateway.Call{Operation: simwarden.OpListUsage, Purpose: simwarden.PurposePoll, Wait: s.p.o.Wait}
+	err := s.p.o.Gateway.Do(ctx, s.id, call, func(_ context.Context, conn carrier.Conn) error {
+		if lister, ok := conn.(carrier.UsageLister); ok {
+			yes = lister.ZeroIfAbsent()
+		}
+		return nil
+	})
+	return yes && err == nil
+}
