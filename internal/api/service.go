@@ -20,6 +20,8 @@ type Service struct {
 	Store   *store.Store
 	Clock   clock.Clock
 	Keyring *secret.Keyring
+
+	summaries summaries
 }
 
 // ErrBadInput says that what was asked makes no sense, in words that tell what to do.

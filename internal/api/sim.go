@@ -1,0 +1,127 @@
+package api
+
+import (
+	"context"
+	"strings"
+
+	"github.com/simwarden/simwarden"
+	"github.com/simwarden/simwarden/internal/plans"
+	"github.com/simwarden/simwarden/internal/store"
+)
+
+// SIMQuery narrows a list of SIMs; zero fields do not.
+type SIMQuery struct {
+	Account  string // by name
+	State    simwarden.State
+	Desired  simwarden.Desired
+	Reason   simwarden.Reason
+	Drifting bool
+	Paused   bool
+	Search   string // the beginning of an ICCID or of a label
+	Cursor   string
+	Limit    int // 0: DefaultPage; at most MaxPage
+}
+
+const maxSearch = 64
+
+// SIMs lists SIMs in the order in which they were added.
+func (s *Service) SIMs(ctx context.Context, q SIMQuery) (Page[store.SIM], error) {
+	limit, err := pageLimit(q.Limit)
+	if err != nil {
+		return Page[store.SIM]{}, err
+	}
+	after, err := cursorID("sim", q.Cursor)
+	if err != nil {
+		return Page[store.SIM]{}, err
+	}
+	account, err := s.accountID(ctx, q.Account)
+	if err != nil {
+		return Page[store.SIM]{}, err
+	}
+	switch {
+	case q.State != "" && !isOneOf(q.State, simwarden.States()):
+		return Page[store.SIM]{}, notOneOf("state", q.State, simwarden.States())
+	case q.Desired != "" && !isOneOf(q.Desired, desires):
+		return Page[store.SIM]{}, notOneOf("desired", q.Desired, desires)
+	case q.Reason != "" && !isOneOf(q.Reason, simwarden.Reasons()):
+		return Page[store.SIM]{}, notOneOf("reason", q.Reason, simwarden.Reasons())
+	case len(q.Search) > maxSearch:
+		return Page[store.SIM]{}, badInput("a search of %d characters: give at most %d", len(q.Search), maxSearch)
+	}
+	rows, err := s.Store.SIMs(ctx, store.SIMFilter{AccountID: account, State: q.State, Desired: q.Desired, Reason: q.Reason,
+		Drifting: q.Drifting, Paused: q.Paused, Search: q.Search, After: simwarden.SIMID(after), Limit: limit + 1})
+	if err != nil {
+		return Page[store.SIM]{}, err
+	}
+	return pageOf(rows, limit, "sim", func(sim store.SIM) int64 { return int64(sim.ID) }), nil
+}
+
+const maxSubscriptions = 100
+
+// Subscriptions gives the newest subscriptions of a SIM's asset, ended ones too, newest first.
+func (s *Service) Subscriptions(ctx context.Context, iccid string) ([]simwarden.Subscription, error) {
+	sim, err := s.FindSIM(ctx, iccid)
+	if err != nil {
+		return nil, err
+	}
+	return s.Store.SubscriptionsOf(ctx, sim.ID, maxSubscriptions)
+}
+
+// Subscribe buys a plan, by its code, for the SIM's asset: the device where it is in one. A main
+// plan begins now, or is queued behind the one that runs; an add-on begins at once.
+func (s *Service) Subscribe(ctx context.Context, iccid, plan, actor string) (simwarden.Subscription, error) {
+	sim, err := s.FindSIM(ctx, iccid)
+	if err != nil {
+		return simwarden.Subscription{}, err
+	}
+	var b simwarden.Subscription
+	err = s.Store.InTx(ctx, func(tx *store.Tx) error {
+		p, err := tx.PlanByCode(ctx, plan)
+		if err != nil {
+			return err
+		}
+		asset, err := tx.AssetOfSIM(ctx, sim.ID)
+		if err != nil {
+			return err
+		}
+		if b, err = plans.Subscribe(ctx, tx, plans.Order{Asset: asset, Plan: p, By: actor}); err != nil {
+			return err
+		}
+		return tx.Audit(ctx, actor, "subscribe", sim.ID, sim.AccountID, map[string]any{
+			"subscription_id": b.ID, "plan": p.Code, "state": b.State, "device_id": asset.DeviceID})
+	})
+	return b, err
+}
+
+// Refund takes a subscription back (L3); plans.ErrEndedAlready where it has ended. It gives the
+// subscription as it is afterwards.
+func (s *Service) Refund(ctx context.Context, id simwarden.SubscriptionID, actor, reason string) (simwarden.Subscription, error) {
+	var b simwarden.Subscription
+	err := s.Store.InTx(ctx, func(tx *store.Tx) error {
+		err := plans.Refund(ctx, tx, id, actor, reason)
+		if err != nil {
+			return err
+		}
+		b, err = tx.SubscriptionByID(ctx, id)
+		return err
+	})
+	return b, err
+}
+
+// accountID finds an account by name; the empty name is 0, all accounts.
+func (s *Service) accountID(ctx context.Context, name string) (simwarden.AccountID, error) {
+	if name == "" {
+		return 0, nil
+	}
+	a, err := s.Store.AccountByName(ctx, name)
+	return a.ID, err
+}
+
+// simID finds a SIM by ICCID; the empty text is 0, all SIMs.
+func (s *Service) simID(ctx context.Context, iccid string) (simwarden.SIMID, error) {
+	if strings.TrimSpace(iccid) == "" {
+		return 0, nil
+	}
+	sim, err := s.FindSIM(ctx, iccid)
+	return sim.ID, err
+}
