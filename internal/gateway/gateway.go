@@ -130,6 +130,9 @@ func orDefault(d, byDefault time.Duration) time.Duration {
 // error only where the rules cannot be written at the start.
 func (g *Gateway) Run(ctx context.Context) error {
 	if err := g.SyncRules(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
 		return err
 	}
 	reload, flush := g.clock.NewTimer(0), g.clock.NewTimer(g.opts.FlushEvery)

@@ -21,8 +21,10 @@ const (
 	leaseBound = 2 * time.Second
 	// leasePause keeps a database that fails from being asked in a tight loop.
 	leasePause = 250 * time.Millisecond
-	// exemptAhead bounds how far exempt calls push the slots of the others ahead.
+	// exemptAhead bounds how far exempt calls push the slots of the others ahead, debtSpan how much
+	// of it one lease takes.
 	exemptAhead = 5 * time.Second
+	debtSpan    = 3 * time.Second
 	// maxDebt bounds the exempt calls that have yet to take their slot.
 	maxDebt = 1000
 	// reserveBound is how long a call in monitor waits for the database's answer.
@@ -107,9 +109,9 @@ func (ln *line) join(w *waiter) {
 		w.index = -1
 		w.answer <- verdict{grant: &grant{}}
 		return
-	case len(ln.slots) == 0 && w.end.Before(ln.fullUntil):
+	case w.end.Before(ln.earliest()):
 		w.index = -1
-		w.answer <- verdict{retryAfter: ln.fullUntil.Sub(now)}
+		w.answer <- verdict{retryAfter: ln.earliest().Sub(w.end)}
 		return
 	case now.Before(ln.failUntil):
 		w.index = -1
@@ -139,8 +141,17 @@ func (ln *line) leave(w *waiter) verdict {
 		return <-w.answer
 	}
 	heap.Remove(&ln.waiting, w.index)
-	ahead := time.Duration(float64(ln.waiting.Len()) / float64(max(ln.perSecond, 1)) * float64(time.Second))
-	return verdict{retryAfter: max(ahead, ln.fullUntil.Sub(ln.limiter.clock.Now()))}
+	ahead := time.Duration(ln.waiting.Len()) * time.Second / time.Duration(max(ln.perSecond, 1))
+	return verdict{retryAfter: max(ahead, ln.earliest().Sub(w.end))}
+}
+
+// earliest is the time before which no slot can be had, as far as is known; mu is held. Whoever
+// gives up sooner waits in vain, and may come again so much later that the slot is within reach.
+func (ln *line) earliest() time.Time {
+	if len(ln.slots) > 0 {
+		return ln.slots[0].start
+	}
+	return ln.fullUntil
 }
 
 // serve hands slots to waiters as they come due, for as long as somebody waits.
@@ -204,11 +215,13 @@ func (ln *line) within(now time.Time) time.Duration {
 
 // lease begins to ask for slots; mu is held. One query is under way at a time.
 func (ln *line) lease(now time.Time, within time.Duration) {
-	want := min(ln.waiting.Len()+ln.demand(now), store.MaxPerSecond) + ln.debt
+	ask := store.SlotAsk{Group: ln.key.group, Operation: ln.key.operation, Want: ln.waiting.Len() + ln.demand(now), Span: leaseSpan,
+		Within: within, Slack: ln.limiter.slack}
 	if ln.debt > 0 {
-		within = max(within, exemptAhead)
+		ask.Want += ln.debt
+		ask.Within = max(within, exemptAhead)
+		ask.Span += min(time.Duration(ln.debt)*time.Second/time.Duration(max(ln.perSecond, 1)), debtSpan)
 	}
-	ask := store.SlotAsk{Group: ln.key.group, Operation: ln.key.operation, Want: want, Span: leaseSpan, Within: within, Slack: ln.limiter.slack}
 	done := make(chan struct{})
 	ln.leasing = done
 	go func() {
@@ -259,7 +272,8 @@ func (ln *line) leased(before, after time.Time, got store.SlotLease, err error) 
 		return
 	case got.Slots == 0:
 		ln.fullUntil = after.Add(got.FirstAt.Sub(got.NowAt))
-		ln.refuse(after)
+		ln.debt = 0 // pushed as far ahead as exempt calls may
+		ln.refuse()
 		return
 	}
 	for i := range got.Slots {
@@ -272,18 +286,23 @@ func (ln *line) leased(before, after time.Time, got store.SlotLease, err error) 
 			ln.slots = append(ln.slots, s)
 		}
 	}
+	if ln.debt > 0 {
+		ln.lease(after, exemptAhead)
+	}
+	ln.refuse()
 }
 
 // refuse answers those who would wait in vain; mu is held.
-func (ln *line) refuse(now time.Time) {
+func (ln *line) refuse() {
+	earliest := ln.earliest()
 	kept := ln.waiting[:0:0]
 	for _, w := range ln.waiting {
-		if len(ln.slots) > 0 || !w.end.Before(ln.fullUntil) {
+		if !w.end.Before(earliest) {
 			kept = append(kept, w)
 			continue
 		}
 		w.index = -1
-		w.answer <- verdict{retryAfter: ln.fullUntil.Sub(now)}
+		w.answer <- verdict{retryAfter: earliest.Sub(w.end)}
 	}
 	ln.waiting = kept
 	for i, w := range ln.waiting {
@@ -344,7 +363,7 @@ func (ln *line) reserve(ctx context.Context, end time.Time) bool {
 			ln.pop(now)
 			ln.mu.Unlock()
 			return true
-		case len(ln.slots) > 0, end.Before(ln.fullUntil), try == 2:
+		case end.Before(ln.earliest()), try == 2:
 			ln.mu.Unlock()
 			return false
 		}
