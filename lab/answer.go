@@ -46,8 +46,22 @@ func (x *exchange) send(reply Reply, f *Fault) {
 	// An error means that the client has left: nobody is there to be told.
 	x.rw.Write(reply.Body[:last])
 	x.line.AnsweredAt = x.world.Now()
+	x.line.RetryAfterSeconds = retryAfterSeconds(header.Get("Retry-After"), x.line.AnsweredAt)
 	x.end()
 	x.rw.Write(reply.Body[last:])
+}
+
+// retryAfterSeconds reads what the answer asks for as a client must (RFC 9110 section 10.2.3); 0 for
+// nothing, for the past and for nonsense.
+func retryAfterSeconds(value string, now time.Time) int64 {
+	if seconds, err := strconv.ParseInt(value, 10, 64); err == nil {
+		return max(seconds, 0)
+	}
+	at, err := http.ParseTime(value)
+	if err != nil {
+		return 0
+	}
+	return max(int64(at.Sub(now)/time.Second), 0)
 }
 
 func (x *exchange) end() {

@@ -62,13 +62,16 @@ func TestGarbage(t *testing.T) {
 }
 
 func TestThrottle(t *testing.T) {
-	for _, test := range []struct{ variant, retryAfter string }{
-		{"none", ""},
-		{"seconds", "7"},
-		{"date", "Tue, 10 Mar 2026 12:00:07 GMT"},
-		{"nonsense", "soon; ask again"},
-		{"past", "Tue, 10 Mar 2026 11:00:00 GMT"},
-		{"year", "31536000"},
+	for _, test := range []struct {
+		variant, retryAfter string
+		logged              int64
+	}{
+		{"none", "", 0},
+		{"seconds", "7", 7},
+		{"date", "Tue, 10 Mar 2026 12:00:07 GMT", 7},
+		{"nonsense", "soon; ask again", 0},
+		{"past", "Tue, 10 Mar 2026 11:00:00 GMT", 0},
+		{"year", "31536000", 31536000},
 	} {
 		t.Run("F26: Retry-After "+test.variant, func(t *testing.T) {
 			r := newRig(t, lab.AccountSpec{Dialect: "supersim"})
@@ -77,7 +80,7 @@ func TestThrottle(t *testing.T) {
 			if got := a.header.Get("Retry-After"); got != test.retryAfter {
 				t.Errorf("Retry-After is %q, want %q", got, test.retryAfter)
 			}
-			if line := r.line(ofKind(lab.KindList)); line.Answer != lab.AnswerThrottled || line.LimitViolation != "" {
+			if line := r.line(ofKind(lab.KindList)); line.Answer != lab.AnswerThrottled || line.LimitViolation != "" || line.RetryAfterSeconds != test.logged {
 				t.Errorf("the line says %+v", line)
 			}
 		})

@@ -42,6 +42,9 @@ type LogLine struct {
 	UsageAnswered int64  `json:"usage_answered_bytes,omitempty"`
 	Rows          int    `json:"rows,omitempty"`
 	Fault         string `json:"fault,omitempty"` // names, joined by commas
+	// RetryAfterSeconds is the wait that the answer asked for in a form that RFC 9110 section 10.2.3
+	// knows, counted from AnsweredAt, rounded down; 0: it asked for none.
+	RetryAfterSeconds int64 `json:"retry_after_seconds,omitempty"`
 	// LimitViolation says which limit this request exceeded.
 	LimitViolation string `json:"limit_violation,omitempty"`
 	// AnsweredAt is when the answer had been written, ClosedAt when the connection was closed or
