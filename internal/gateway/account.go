@@ -38,6 +38,15 @@ type account struct {
 
 	mu     sync.Mutex // held while opening
 	opened atomic.Pointer[opened]
+	failed openFailure // guarded by mu
+}
+
+// openFailure is why the account could not be opened, so that a schedule full of its SIMs does
+// not ask the database and the keyring for each.
+type openFailure struct {
+	err     error
+	until   time.Time
+	updated time.Time // of the row
 }
 
 // stopped says why an account is not called (G8).
@@ -61,7 +70,7 @@ type opened struct {
 }
 
 func newAccount(g *Gateway, row store.Account) *account {
-	a := &account{gateway: g, id: row.ID, breaker: newBreaker(g.opts.Breaker, row.Name)}
+	a := &account{gateway: g, id: row.ID, breaker: newBreaker(g.opts.Breaker, row.Name, g.log)}
 	a.driver, a.driverErr = carrier.Lookup(row.Driver)
 	if a.driverErr == nil {
 		a.info = a.driver.Info()
@@ -92,6 +101,7 @@ func (a *account) drop() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.opened.Store(nil)
+	a.failed = openFailure{}
 	a.breaker.reset()
 }
 
@@ -107,6 +117,25 @@ func (a *account) open(ctx context.Context) (*opened, error) {
 	if old != nil && old.checked.Equal(a.row.Load().UpdatedAt) {
 		return old, nil
 	}
+	now := a.gateway.clock.Now()
+	if f := a.failed; f.err != nil && now.Before(f.until) && f.updated.Equal(a.row.Load().UpdatedAt) {
+		return nil, f.err
+	}
+	o, err := a.reopen(ctx, old)
+	a.failed = openFailure{}
+	if err != nil {
+		if ctx.Err() == nil {
+			a.failed = openFailure{err: err, until: now.Add(notReadyWait), updated: a.row.Load().UpdatedAt}
+		}
+		return nil, err
+	}
+	a.opened.Store(o)
+	return o, nil
+}
+
+// reopen compares the open connection, nil for none, with the database and gives it or another;
+// mu is held.
+func (a *account) reopen(ctx context.Context, old *opened) (*opened, error) {
 	stops := a.stops.Load() // before the query: a stop made meanwhile outlives it
 	row, err := a.gateway.store.Account(ctx, a.id)
 	if err != nil {
@@ -117,29 +146,28 @@ func (a *account) open(ctx context.Context) (*opened, error) {
 		return nil, err
 	}
 	a.set(row, stops)
-	if old != nil && old.driver == row.Driver && old.baseURL == row.BaseURL && maps.Equal(old.settings, row.Settings) && bytes.Equal(old.sealed, sealed) {
-		return a.keep(old, row, sealed), nil
+	same := old != nil && old.driver == row.Driver && old.baseURL == row.BaseURL && maps.Equal(old.settings, row.Settings)
+	if same && bytes.Equal(old.sealed, sealed) {
+		return old.keptFor(row, sealed), nil
 	}
 	values, err := a.credentials(sealed)
 	if err != nil {
 		return nil, err
 	}
-	if old != nil && old.driver == row.Driver && old.baseURL == row.BaseURL && maps.Equal(old.settings, row.Settings) && maps.Equal(old.values, values) {
-		return a.keep(old, row, sealed), nil // sealed anew under another key
+	if same && maps.Equal(old.values, values) {
+		return old.keptFor(row, sealed), nil // sealed anew, perhaps under another key
 	}
 	o, err := a.connect(row, values)
 	if err != nil {
 		return nil, err
 	}
 	o.sealed = sealed
-	a.opened.Store(o)
 	return o, nil
 }
 
-func (a *account) keep(old *opened, row store.Account, sealed []byte) *opened {
-	kept := *old
+func (o *opened) keptFor(row store.Account, sealed []byte) *opened {
+	kept := *o
 	kept.checked, kept.sealed = row.UpdatedAt, sealed
-	a.opened.Store(&kept)
 	return &kept
 }
 

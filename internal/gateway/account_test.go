@@ -255,6 +255,16 @@ func TestAccountsThatCannotBeOpened(t *testing.T) {
 			t.Errorf("got %v, want it to say %q", e, sentence)
 		}
 	}
+	// The right credential works as soon as the settings were read again.
+	r.tx(func(tx *store.Tx) error {
+		return tx.SetCredential(t.Context(), bare.ID, r.seal(bare.ID, password))
+	})
+	if err := g.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Can(t.Context(), bare.ID, CanList); err != nil {
+		t.Errorf("the account still cannot be opened: %v", err)
+	}
 	if _, err := g.Info(99999); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("Info gives %v, want not found", err)
 	}

@@ -38,7 +38,6 @@ type attempt struct {
 	op      simwarden.Operation
 	ctx     context.Context // ends with the attempt
 	parent  context.Context // the driver's
-	begunAt time.Time
 
 	mu      sync.Mutex
 	grant   *grant // taken and not used yet
@@ -47,6 +46,7 @@ type attempt struct {
 	status  int
 	err     *carrier.Error // how it ended without an answer
 	network bool           // err came of the network or the carrier, not of us or the caller
+	sentAt  time.Time      // when the latest writing began
 	endedAt time.Time
 }
 
@@ -67,6 +67,12 @@ func (a *attempt) refuse(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.refused = err
+}
+
+func (a *attempt) passed() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.sentAt = a.running.account.gateway.clock.Now()
 }
 
 // permit gets a grant: the one in hand where it may still be used, or another.
@@ -141,7 +147,7 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 	if err := d.gateway.allowed(req.URL); err != nil {
 		return nil, &carrier.Error{Account: d.account, Operation: op, NotSent: true, Err: err}
 	}
-	a := &attempt{running: r, op: op, ctx: req.Context(), parent: req.Context(), begunAt: d.gateway.clock.Now()}
+	a := &attempt{running: r, op: op, ctx: req.Context(), parent: req.Context()}
 	if err := r.begin(a); err != nil {
 		return nil, &carrier.Error{Account: d.account, Operation: op, NotSent: true, Err: err}
 	}
@@ -158,7 +164,7 @@ func (d *doer) send(req *http.Request, a *attempt) (*http.Response, error) {
 	if !a.op.ChangesState() {
 		// Before connecting, so that a poll that must wait holds no connection. It is looked at
 		// again before it is used.
-		grant, err := d.gateway.limiter.take(req.Context(), a.running, a.op, a.begunAt.Add(a.running.call.wait()))
+		grant, err := d.gateway.limiter.take(req.Context(), a.running, a.op, d.gateway.clock.Now().Add(a.running.call.wait()))
 		if err != nil {
 			leave()
 			return nil, a.fail(err)
@@ -173,7 +179,6 @@ func (d *doer) send(req *http.Request, a *attempt) (*http.Response, error) {
 	a.ctx = ctx
 	out := req.Clone(httptrace.WithClientTrace(ctx, a.trace()))
 	out.Header.Set("X-Request-Id", a.running.requestID(a.op))
-	a.begunAt = d.gateway.clock.Now()
 	if a.op.ChangesState() {
 		pointBeforeConnect.Hit()
 	}

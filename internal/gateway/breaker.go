@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -74,12 +75,16 @@ type breaker struct {
 // probeWait is when to ask again while a probe is under way.
 const probeWait = 2 * time.Second
 
-func newBreaker(p BreakerPolicy, name string) *breaker {
+func newBreaker(p BreakerPolicy, name string, log *slog.Logger) *breaker {
 	b := &breaker{policy: p}
 	b.settings = gobreaker.Settings{
 		Name: name, MaxRequests: p.Probes, Interval: p.Window, Timeout: p.Rest,
 		ReadyToTrip: func(c gobreaker.Counts) bool {
-			return c.ConsecutiveFailures >= p.InARow || c.Requests >= p.AtLeast && c.TotalFailures*100 >= c.Requests*p.SharePercent
+			judged := c.TotalSuccesses + c.TotalFailures
+			return c.ConsecutiveFailures >= p.InARow || judged >= p.AtLeast && c.TotalFailures*100 >= judged*p.SharePercent
+		},
+		OnStateChange: func(name string, from, to gobreaker.State) {
+			log.Warn("gateway: circuit breaker", "account", name, "from", from.String(), "to", to.String())
 		},
 		IsExcluded: func(err error) bool { return errors.Is(err, resultExcluded) },
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"regexp"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/simwarden/simwarden"
@@ -160,7 +161,10 @@ func (a *attempt) count(m *meter, outcome string) {
 			passed++
 		}
 	}
-	took := max(a.endedAt.Sub(a.begunAt), 0)
+	took := time.Duration(0)
+	if !a.sentAt.IsZero() {
+		took = max(a.endedAt.Sub(a.sentAt), 0)
+	}
 	for range passed - 1 {
 		m.add(r.account, a.op, r.call.Purpose, string(carrier.ClassTemporary), 0)
 	}
@@ -178,7 +182,7 @@ func (a *attempt) count(m *meter, outcome string) {
 	case errors.As(a.refused, &held) && held.Class == carrier.ClassStopped, a.err != nil && a.err.Class == carrier.ClassStopped:
 		m.add(r.account, a.op, r.call.Purpose, OutcomeStopped, 0)
 	default:
-		m.add(r.account, a.op, r.call.Purpose, OutcomeNotSent, took)
+		m.add(r.account, a.op, r.call.Purpose, OutcomeNotSent, 0)
 	}
 }
 

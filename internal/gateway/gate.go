@@ -80,6 +80,7 @@ func (t *try) pass() error {
 	if !t.state.CompareAndSwap(tryWaiting, tryPassed) {
 		return errGivenUp
 	}
+	t.attempt.passed()
 	return nil
 }
 

@@ -70,7 +70,7 @@ func newMeter(s *store.Store, c clock.Clock, log *slog.Logger, reg prometheus.Re
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "simwarden_carrier_calls_total",
 			Help: "HTTP attempts to carriers, and calls that were held back, by outcome."}, []string{"account", "operation", "purpose", "outcome"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "simwarden_carrier_call_seconds",
-			Help: "Time of an HTTP attempt from its permit to the end of its answer.", Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}},
+			Help: "Time of an HTTP attempt from its first byte sent to the last one read.", Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}},
 			[]string{"account", "operation"}),
 		lost: prometheus.NewCounter(prometheus.CounterOpts{Name: "simwarden_carrier_stat_rows_lost_total",
 			Help: "Rows of call statistics dropped while the database could not be written."}),
