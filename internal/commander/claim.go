@@ -132,6 +132,9 @@ func (m *Commander) judge(ctx context.Context, tx *store.Tx, j reconcile.Judged,
 	case some && wanted != c.Direction:
 		return m.end(ctx, tx, c, simwarden.CommandObsolete, "the opposite is wanted now: "+whatChanged(c.Decision, d))
 	case len(reads) > 0:
+		if next := againAt(f, reads); next.After(tx.At) {
+			return m.wait(ctx, tx, t, next, "the carrier does not tell: "+string(reads[0]))
+		}
 		return m.claimReads(ctx, tx, j, t, reads)
 	case !some && d.Because == rules.BecausePlanChangeDue:
 		return m.wait(ctx, tx, t, tx.At.Add(planChangeWait), "a queued plan is about to start")
@@ -149,6 +152,13 @@ func (m *Commander) judge(ctx context.Context, tx *store.Tx, j reconcile.Judged,
 			return err
 		}
 		return m.wait(ctx, tx, t, until, why)
+	}
+	since, err := tx.ReadFirstSince(ctx)
+	if err != nil {
+		return err
+	}
+	if f.StateReadAt.Before(since) {
+		return m.claimReads(ctx, tx, j, t, []simwarden.CheckKind{simwarden.CheckState})
 	}
 	if t.ref.Key == "" {
 		resolve, err := m.mustResolve(ctx, j.Account)
@@ -193,11 +203,6 @@ func (m *Commander) awaitCarrier(ctx context.Context, tx *store.Tx, j reconcile.
 
 // claimReads claims a step that reads what the judgement lacks (E11) and sends nothing.
 func (m *Commander) claimReads(ctx context.Context, tx *store.Tx, j reconcile.Judged, t *task, kinds []simwarden.CheckKind) error {
-	if len(kinds) > 0 && t.cmd.State == simwarden.CommandQueued {
-		if next := againAt(j.Facts, kinds); next.After(tx.At) {
-			return m.wait(ctx, tx, t, next, "the carrier does not tell: "+string(kinds[0]))
-		}
-	}
 	if gap := t.info.PerSIMGap; gap > 0 {
 		last := lastCallAt(j.Facts)
 		if at := t.cmd.MayActUntil; t.cmd.State.UnderWay() && at.After(last) && !at.After(tx.At) {

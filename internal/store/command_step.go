@@ -345,3 +345,35 @@ func IsOneRows(err error) bool {
 	}
 	return false
 }
+
+// ReadFirstSince is the instant since which the database is another than the one that this
+// program worked on before, by its system and timeline: after a failover or a restore, commands
+// that look unsent may have been sent, so facts older than this are read again before anything is
+// sent (C1). It is zero for a database that has always been the same. A copy of the data directory
+// that is put back under the same timeline cannot be told from the original.
+func (tx *Tx) ReadFirstSince(ctx context.Context) (time.Time, error) {
+	var since *time.Time
+	var same bool
+	err := tx.QueryRow(ctx, `
+		SELECT coalesce(s.value->>'identity' = i.identity, false), (s.value->>'read_first_since')::timestamptz
+		FROM (SELECT `+databaseIdentity+` AS identity) i LEFT JOIN setting s ON s.key = 'database'`).Scan(&same, &since)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("identity of the database: %w", err)
+	}
+	if same {
+		return timeOf(since), nil
+	}
+	// Written apart: a write that finds nothing to do would still lock the row, and all claims with it.
+	err = tx.QueryRow(ctx, `
+		INSERT INTO setting AS s (key, value) VALUES ('database', jsonb_build_object('identity', `+databaseIdentity+`))
+		ON CONFLICT (key) DO UPDATE SET value = excluded.value || jsonb_build_object('read_first_since',
+			CASE WHEN s.value->>'identity' = excluded.value->>'identity' THEN (s.value->>'read_first_since')::timestamptz ELSE $1 END)
+		RETURNING (value->>'read_first_since')::timestamptz`, tx.At).Scan(&since)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("identity of the database: %w", err)
+	}
+	return timeOf(since), nil
+}
+
+// databaseIdentity is the system's identifier with the timeline that is being written.
+const databaseIdentity = `(SELECT system_identifier FROM pg_control_system())::text || '/' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)`
