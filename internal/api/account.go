@@ -189,15 +189,21 @@ func (s *Service) StartAccount(ctx context.Context, name, actor, reason string) 
 		(*store.Tx).StartAccount)
 }
 
+// keepCount leaves the count of active SIMs that goes with an account's lock as it is.
+const keepCount = 100 * 365 * 24 * time.Hour
+
 // lift takes back what holds an account, where on says that it is held.
 func (s *Service) lift(ctx context.Context, name, actor, action, reason, alert string, on func(store.Account) bool,
 	do func(*store.Tx, context.Context, simwarden.AccountID) error,
 ) (a store.Account, was bool, err error) {
+	if err = checkReason(reason); err != nil {
+		return a, false, err
+	}
 	if a, err = s.Store.AccountByName(ctx, name); err != nil {
 		return a, false, err
 	}
 	err = s.Store.InTx(ctx, func(tx *store.Tx) error {
-		locked, _, err := tx.LockAccount(ctx, a.ID, maxEvery)
+		locked, _, err := tx.LockAccount(ctx, a.ID, keepCount)
 		if err != nil {
 			return err
 		}

@@ -31,6 +31,16 @@ func badInput(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrBadInput}, args...)...)
 }
 
+// maxReason bounds what a person says of an action, in bytes.
+const maxReason = 500
+
+func checkReason(reason string) error {
+	if len(reason) > maxReason || !cleanText(reason) {
+		return badInput("a reason is text of at most %d bytes without control characters", maxReason)
+	}
+	return nil
+}
+
 // FindSIM finds a SIM by its ICCID as people write it (I6).
 func (s *Service) FindSIM(ctx context.Context, iccid string) (store.SIM, error) {
 	id, err := simwarden.ParseICCID(iccid)
@@ -51,6 +61,9 @@ type Ordered struct {
 
 // Manual suspends or resumes one SIM for a person (E3).
 func (s *Service) Manual(ctx context.Context, iccid string, direction simwarden.Direction, actor, reason string) (Ordered, error) {
+	if err := checkReason(reason); err != nil {
+		return Ordered{}, err
+	}
 	sim, err := s.FindSIM(ctx, iccid)
 	if err != nil {
 		return Ordered{}, err
@@ -76,6 +89,9 @@ func (s *Service) Manual(ctx context.Context, iccid string, direction simwarden.
 // Polling pauses or resumes the polling of one SIM for a person (P4); changed is false where it
 // was so already.
 func (s *Service) Polling(ctx context.Context, iccid string, pause bool, actor, reason string) (sim store.SIM, changed bool, err error) {
+	if err = checkReason(reason); err != nil {
+		return sim, false, err
+	}
 	if sim, err = s.FindSIM(ctx, iccid); err != nil {
 		return sim, false, err
 	}

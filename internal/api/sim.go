@@ -96,6 +96,9 @@ func (s *Service) Subscribe(ctx context.Context, iccid, plan, actor string) (sim
 // Refund takes a subscription back (L3); plans.ErrEndedAlready where it has ended. It gives the
 // subscription as it is afterwards.
 func (s *Service) Refund(ctx context.Context, id simwarden.SubscriptionID, actor, reason string) (simwarden.Subscription, error) {
+	if err := checkReason(reason); err != nil {
+		return simwarden.Subscription{}, err
+	}
 	var b simwarden.Subscription
 	err := s.Store.InTx(ctx, func(tx *store.Tx) error {
 		err := plans.Refund(ctx, tx, id, actor, reason)

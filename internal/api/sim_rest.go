@@ -1,0 +1,123 @@
+package api
+
+import (
+	"context"
+
+	"github.com/simwarden/simwarden"
+	"github.com/simwarden/simwarden/internal/store"
+)
+
+type simPath struct {
+	ICCID string `path:"iccid" maxLength:"64" doc:"As people write it: with or without check digit, spaces, filler" example:"89860012345678901234"`
+}
+
+type paging struct {
+	Cursor string `query:"cursor" maxLength:"64" doc:"The next_cursor of the page before"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100" doc:"Rows a page"`
+}
+
+// why is what a person says of an action.
+type why struct {
+	Reason string `json:"reason" minLength:"1" maxLength:"500" doc:"Why, for the audit log and whoever asks later"`
+}
+
+type simList struct {
+	paging
+	Account  string `query:"account" maxLength:"64" doc:"An account's name"`
+	State    string `query:"state" maxLength:"32"`
+	Desired  string `query:"desired" maxLength:"32" doc:"What the last decision wants"`
+	Reason   string `query:"reason" maxLength:"32" doc:"Those for which this reason holds, the first or not"`
+	Drifting bool   `query:"drifting" doc:"Only those not as wanted with nothing under way"`
+	Paused   bool   `query:"paused" doc:"Only those whose polling a person has paused"`
+	Search   string `query:"search" maxLength:"64" doc:"The beginning of an ICCID or label"`
+}
+
+type simOrder struct {
+	simPath
+	Body why
+}
+
+type simOrderMaybe struct {
+	simPath
+	Body *why
+}
+
+// PollingChange is what came of pausing or resuming.
+type PollingChange struct {
+	SIM     store.SIM `json:"sim"`
+	Changed bool      `json:"changed" doc:"False where it was so already"`
+}
+
+type subscribe struct {
+	simPath
+	Body struct {
+		Plan string `json:"plan" minLength:"1" maxLength:"64" doc:"A plan's code"`
+	} `nameHint:"SubscribeRequest"`
+}
+
+type refund struct {
+	ID   int64 `path:"id" minimum:"1"`
+	Body why
+}
+
+type simCommands struct {
+	simPath
+	paging
+	Open bool `query:"open" doc:"Only those that have not ended"`
+}
+
+func (r *rest) sims() {
+	on(r, get("/sims", "list-sims", "List SIMs"), func(ctx context.Context, in *simList) (Page[store.SIM], error) {
+		return r.service.SIMs(ctx, SIMQuery{Account: in.Account, State: simwarden.State(in.State), Desired: simwarden.Desired(in.Desired),
+			Reason: simwarden.Reason(in.Reason), Drifting: in.Drifting, Paused: in.Paused, Search: in.Search, Cursor: in.Cursor, Limit: in.Limit})
+	})
+	on(r, get("/sims/{iccid}", "get-sim", "Get one SIM"), func(ctx context.Context, in *simPath) (store.SIM, error) {
+		return r.service.FindSIM(ctx, in.ICCID)
+	})
+	on(r, get("/sims/{iccid}/explain", "explain-sim", "Say why a SIM is as it is, and what happens next"),
+		func(ctx context.Context, in *simPath) (Explanation, error) { return r.service.Explain(ctx, in.ICCID) })
+	on(r, post("/sims/{iccid}/polling/pause", "pause-polling", "Pause the polling of a SIM"), func(ctx context.Context, in *simOrder) (PollingChange, error) {
+		return r.polling(ctx, in.ICCID, true, in.Body.Reason)
+	})
+	on(r, post("/sims/{iccid}/polling/resume", "resume-polling", "Take the polling of a SIM up again, paused or closed"),
+		func(ctx context.Context, in *simOrderMaybe) (PollingChange, error) {
+			return r.polling(ctx, in.ICCID, false, reasonOf(in.Body))
+		})
+	for direction, summary := range map[simwarden.Direction]string{
+		simwarden.DirectionSuspend: "Suspend a SIM by hand and hold it so",
+		simwarden.DirectionResume:  "Resume a SIM by hand and lift the hold",
+	} {
+		on(r, post("/sims/{iccid}/"+string(direction), string(direction)+"-sim", summary), func(ctx context.Context, in *simOrder) (Ordered, error) {
+			return r.service.Manual(ctx, in.ICCID, direction, actorOf(ctx), in.Body.Reason)
+		})
+	}
+	on(r, get("/sims/{iccid}/commands", "list-sim-commands", "List the commands of a SIM, newest first"),
+		func(ctx context.Context, in *simCommands) (Page[store.Command], error) {
+			return r.service.Commands(ctx, CommandQuery{ICCID: in.ICCID, OpenOnly: in.Open, Cursor: in.Cursor, Limit: in.Limit})
+		})
+	on(r, get("/sims/{iccid}/subscriptions", "list-sim-subscriptions", "List what was bought for a SIM or its device, newest first"),
+		func(ctx context.Context, in *simPath) (items[simwarden.Subscription], error) {
+			list, err := r.service.Subscriptions(ctx, in.ICCID)
+			return items[simwarden.Subscription]{list}, err
+		})
+	on(r, created(post("/sims/{iccid}/subscriptions", "subscribe-sim", "Buy a plan for a SIM or its device")),
+		func(ctx context.Context, in *subscribe) (simwarden.Subscription, error) {
+			return r.service.Subscribe(ctx, in.ICCID, in.Body.Plan, actorOf(ctx))
+		})
+	on(r, post("/subscriptions/{id}/refund", "refund-subscription", "Take a subscription back"),
+		func(ctx context.Context, in *refund) (simwarden.Subscription, error) {
+			return r.service.Refund(ctx, simwarden.SubscriptionID(in.ID), actorOf(ctx), in.Body.Reason)
+		})
+}
+
+func (r *rest) polling(ctx context.Context, iccid string, pause bool, reason string) (PollingChange, error) {
+	sim, changed, err := r.service.Polling(ctx, iccid, pause, actorOf(ctx), reason)
+	return PollingChange{SIM: sim, Changed: changed}, err
+}
+
+func reasonOf(w *why) string {
+	if w == nil {
+		return ""
+	}
+	return w.Reason
+}
