@@ -50,6 +50,9 @@ const (
 	unknownWait = 30 * time.Second
 	// otherReadWait is how long a command waits for a reading that only the poller can make.
 	otherReadWait = 15 * time.Second
+	// heldWait is how long a command waits that its account's stop or brake holds: nobody looks at it
+	// until that ends.
+	heldWait = time.Second
 	// brokenWait is how long a SIM is left alone on which two commands were found under way.
 	brokenWait = time.Hour
 )
@@ -123,7 +126,7 @@ func (m *Commander) judge(ctx context.Context, tx *store.Tx, j reconcile.Judged,
 		return m.end(ctx, tx, c, simwarden.CommandObserved, "the account is in observe mode")
 	}
 	if !j.Account.StoppedAt.IsZero() {
-		return m.wait(ctx, tx, t, tx.At.Add(m.Backoff.HeldDelay), store.HeldByStop)
+		return m.wait(ctx, tx, t, tx.At.Add(heldWait), store.HeldByStop)
 	}
 	wanted, some := d.Direction()
 	reads := rules.ReadBeforeSending(d, f)
@@ -145,7 +148,7 @@ func (m *Commander) judge(ctx context.Context, tx *store.Tx, j reconcile.Judged,
 	case !needs:
 		return m.awaitCarrier(ctx, tx, j, t)
 	case m.brakeHolds(j, c):
-		return m.wait(ctx, tx, t, tx.At.Add(m.Backoff.HeldDelay), store.HeldByBrake)
+		return m.wait(ctx, tx, t, tx.At.Add(heldWait), store.HeldByBrake)
 	}
 	if until, why, err := m.budget(ctx, tx, j, t); err != nil || why != "" {
 		if err != nil {

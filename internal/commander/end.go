@@ -24,6 +24,16 @@ func (m *Commander) end(ctx context.Context, tx *store.Tx, c store.Command, to s
 	if err := tx.Unsettle(ctx, c.SIMID); err != nil {
 		return err
 	}
+	if !c.ThrottledSinceAt.IsZero() && to != simwarden.CommandFailed {
+		if err := tx.SetDrifting(ctx, c.SIMID, ""); err != nil {
+			return err
+		}
+	}
+	for _, key := range []string{throttledKey(c.SIMID), stuckKey(c.SIMID)} {
+		if err := tx.ClearAlert(ctx, key, reconcile.System); err != nil {
+			return err
+		}
+	}
 	m.metrics.ended.WithLabelValues(string(to)).Inc()
 	return tx.AddEvents(ctx, []store.NewEvent{{Kind: store.EventCommandEnded, SIMID: c.SIMID, AccountID: c.AccountID, Actor: c.AskedBy,
 		Data: map[string]any{"command_id": c.ID, "state": to, "direction": c.Direction, "reason": c.Reason, "scene": c.Scene,
@@ -41,12 +51,7 @@ func (m *Commander) succeed(ctx context.Context, tx *store.Tx, c store.Command, 
 	if err := tx.SetDrifting(ctx, c.SIMID, ""); err != nil {
 		return err
 	}
-	for _, key := range []string{failedKey(c.SIMID), throttledKey(c.SIMID), stuckKey(c.SIMID)} {
-		if err := tx.ClearAlert(ctx, key, reconcile.System); err != nil {
-			return err
-		}
-	}
-	return nil
+	return tx.ClearAlert(ctx, failedKey(c.SIMID), reconcile.System)
 }
 
 // fail ends a command for good (C8): the SIM is shown as drifting, an alert goes out, and the same

@@ -30,6 +30,9 @@ func TestSuspendIsReadSentOnceAndConfirmed(t *testing.T) {
 			if rec.Status != "done" || rec.Scene != "plan_lapsed" || len(rec.Attempts) != 1 {
 				t.Errorf("record %+v: want one attempt, done, scene plan_lapsed (R1)", rec)
 			}
+			if n := r.count(`SELECT count(*) FROM event WHERE kind = 'command_ended' AND sim_id = $1`, id); n != 1 {
+				t.Errorf("%d events tell of the end, want 1 (R4)", n)
+			}
 			r.eachAttemptOnce()
 		})
 	}

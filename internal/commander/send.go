@@ -2,6 +2,7 @@ package commander
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -172,40 +173,45 @@ func (m *Commander) expire(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	var errs []error // one row that cannot be moved keeps no other back (F16)
 	n := 0
 	for _, c := range expired {
-		moved := false
-		err := m.Store.InWorkTx(ctx, func(tx *store.Tx) error {
-			sim, err := tx.LockSIM(ctx, c.SIMID)
-			if err != nil {
-				return err
-			}
-			accounts, err := tx.AccountsByID(ctx, []simwarden.AccountID{sim.AccountID})
-			if err != nil {
-				return err
-			}
-			driver, err := carrier.Lookup(accounts[sim.AccountID].Driver)
-			if err != nil {
-				return err
-			}
-			next := c
-			next.State, next.HeldBy = simwarden.CommandVerifying, ""
-			next.Failures++
-			next.RunAt = c.MayActUntil.Add(m.settleOf(driver.Info()))
-			next.LastClass, next.LastCode, next.LastMessage = string(carrier.ClassUnknownOutcome), "", "the worker that sent it did not come back"
-			if moved, err = tx.MoveCommand(ctx, c, next); err != nil || !moved {
-				return err
-			}
-			return tx.EndAttempt(ctx, c, store.AttemptEnd{Outcome: store.AttemptLost,
-				Class: string(carrier.ClassUnknownOutcome), Message: next.LastMessage})
-		})
+		moved, err := m.expireOne(ctx, c)
 		if err != nil {
-			return n, fmt.Errorf("take back command %d: %w", c.ID, err)
+			errs = append(errs, fmt.Errorf("take back command %d: %w", c.ID, err))
 		}
 		if moved {
 			m.metrics.steps.WithLabelValues("expired").Inc()
 			n++
 		}
 	}
-	return n, nil
+	return n, errors.Join(errs...)
+}
+
+func (m *Commander) expireOne(ctx context.Context, c store.Command) (moved bool, err error) {
+	err = m.Store.InWorkTx(ctx, func(tx *store.Tx) error {
+		sim, err := tx.LockSIM(ctx, c.SIMID)
+		if err != nil {
+			return err
+		}
+		accounts, err := tx.AccountsByID(ctx, []simwarden.AccountID{sim.AccountID})
+		if err != nil {
+			return err
+		}
+		driver, err := carrier.Lookup(accounts[sim.AccountID].Driver)
+		if err != nil {
+			return err
+		}
+		next := c
+		next.State, next.HeldBy = simwarden.CommandVerifying, ""
+		next.Failures++
+		next.RunAt = c.MayActUntil.Add(m.settleOf(driver.Info()))
+		next.LastClass, next.LastCode, next.LastMessage = string(carrier.ClassUnknownOutcome), "", "the worker that sent it did not come back"
+		if moved, err = tx.MoveCommand(ctx, c, next); err != nil || !moved {
+			return err
+		}
+		return tx.EndAttempt(ctx, c, store.AttemptEnd{Outcome: store.AttemptLost,
+			Class: string(carrier.ClassUnknownOutcome), Message: next.LastMessage})
+	})
+	return moved && err == nil, err
 }
