@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -130,6 +131,55 @@ func TestBreaker(t *testing.T) {
 		if err := g.Do(t.Context(), a.ID, poll, state); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+func TestBreakerOpensByShare(t *testing.T) {
+	for _, c := range []struct {
+		sentence   string
+		bad, calls int
+		open       bool
+	}{
+		{"three of five calls fail, in a row of at most three", 3, 60, true},
+		{"two of five calls fail", 2, 200, false},
+		{"three of five fail, but there were few calls", 3, 45, false},
+	} {
+		b := newBreaker(DefaultBreaker(), "a", slog.New(slog.DiscardHandler))
+		for i := range c.calls {
+			settle, _, ok := b.allow()
+			if !ok {
+				break
+			}
+			settle(map[bool]result{true: resultBad, false: resultGood}[i%5 < c.bad])
+		}
+		if _, _, ok := b.allow(); ok == c.open {
+			t.Errorf("%s: open is %v, want %v", c.sentence, !ok, c.open)
+		}
+	}
+}
+
+func TestStopThatCouldNotBeWrittenIsWrittenLater(t *testing.T) {
+	// G8: an account stays stopped while the database is away, and after.
+	r := newRig(t)
+	g, a := r.gateway(Options{}), r.account("a", "gatewaytest", serve(t, ok).URL)
+	if err := g.Do(t.Context(), a.ID, poll, state); err != nil {
+		t.Fatal(err)
+	}
+	acc := g.known(a.ID)
+	acc.stopped.Store(&stopped{because: "the carrier refuses the credentials", unsaved: true})
+	acc.set(a, acc.stops.Load()) // a reading that does not know of it
+	if e := failure(t, g.Do(t.Context(), a.ID, poll, state)); e.Class != carrier.ClassStopped {
+		t.Errorf("got %v, want stopped", e)
+	}
+	if err := g.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	row, err := r.store.Account(t.Context(), a.ID)
+	if err != nil || row.StoppedAt.IsZero() {
+		t.Errorf("the database says stopped at %v, %v", row.StoppedAt, err)
+	}
+	if alerts, err := r.store.OpenAlerts(t.Context(), 10); err != nil || len(alerts) != 1 {
+		t.Errorf("alerts are %+v, %v; want one", alerts, err)
 	}
 }
 

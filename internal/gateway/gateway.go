@@ -97,6 +97,9 @@ func New(o Options) (*Gateway, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Holder != "" {
+		o.Log = o.Log.With("node", o.Holder)
+	}
 	o.Slack = orDefault(o.Slack, defaultSlack)
 	o.CommandTimeout = orDefault(o.CommandTimeout, defaultTimeout)
 	o.ReadTimeout = orDefault(o.ReadTimeout, defaultTimeout)

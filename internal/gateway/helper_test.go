@@ -296,7 +296,7 @@ func failure(t *testing.T, err error) *carrier.Error {
 	return e
 }
 
-func testKeyring(t *testing.T) *secret.Keyring {
+func testKeyring(t testing.TB) *secret.Keyring {
 	t.Helper()
 	ring, err := secret.LoadOrCreate(filepath.Join(t.TempDir(), "key"))
 	if err != nil {

@@ -77,14 +77,28 @@ func TestNoSlidingSecondIsOverTheLimit(t *testing.T) {
 			if n := worst(arrivals); n > perSecond {
 				t.Errorf("a sliding second saw %d arrivals, the limit is %d (G4)", n, perSecond)
 			}
-			used := arrivals[len(arrivals)-1].at.Sub(arrivals[0].at)
-			share := float64(len(arrivals)-1) / used.Seconds() / float64(perSecond)
-			t.Logf("%d arrivals, %d in the worst second, %.1f %% used", len(arrivals), worst(arrivals), 100*share)
+			share := bestShare(arrivals, perSecond)
+			t.Logf("%d arrivals, %d in the worst second, up to %.1f %% used", len(arrivals), worst(arrivals), 100*share)
 			if share < 0.90 {
-				t.Errorf("only %.1f %% of the limit was used", 100*share)
+				t.Errorf("never more than %.1f %% of the limit was used", 100*share)
 			}
 		})
 	}
+}
+
+// bestShare is how much of the limit was used in the best two seconds: a busy machine may lose
+// slots for a while, and must not lose them always.
+func bestShare(arrivals []arrival, perSecond int) float64 {
+	const window = 2 * time.Second
+	slices.SortFunc(arrivals, func(a, b arrival) int { return a.at.Compare(b.at) })
+	best, first := 0, 0
+	for last := range arrivals {
+		for arrivals[last].at.Sub(arrivals[first].at) >= window {
+			first++
+		}
+		best = max(best, last-first+1)
+	}
+	return float64(best) / window.Seconds() / float64(perSecond)
 }
 
 func TestCommandsKeepTheLimitToo(t *testing.T) {
@@ -133,7 +147,7 @@ func TestEnforceBlocksPollsAndLetsExemptPass(t *testing.T) {
 	var wait sync.WaitGroup
 	var mu sync.Mutex
 	blocked := 0
-	for range 40 {
+	for range 1000 {
 		wait.Go(func() {
 			err := g.Do(t.Context(), a.ID, poll, state)
 			if err == nil {
@@ -158,8 +172,8 @@ func TestEnforceBlocksPollsAndLetsExemptPass(t *testing.T) {
 		t.Errorf("a manual refresh took %s: it does not wait for a slot (G2)", took)
 	}
 	wait.Wait()
-	if blocked < 30 {
-		t.Errorf("%d of 40 polls at once were blocked with 5 a second", blocked)
+	if blocked < 980 {
+		t.Errorf("%d of 1,000 polls at once were blocked with 5 a second", blocked)
 	}
 	stats := r.stats(g, a.ID)
 	if stats["query_state blocked"] != int64(blocked) || stats["query_state ok"] != int64(len(s.log())) {
