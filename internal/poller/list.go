@@ -288,11 +288,11 @@ func (s *sweeper) takeIn(ctx context.Context, pages []page) (unknown int, err er
 	rows, keys, strangers := s.match(pages)
 	s.p.counters.decide.Add(int64(s.p.o.Clock.Now().Sub(begun)))
 	if len(strangers) > 0 {
-		found, n, err := s.matchStored(ctx, strangers)
+		found, learnt, n, err := s.matchStored(ctx, strangers)
 		if err != nil {
 			return 0, err
 		}
-		rows, unknown = append(rows, found...), n
+		rows, keys, unknown = append(rows, found...), append(keys, learnt...), n
 	}
 	s.learn(ctx, keys)
 	if err := s.hold(ctx); err != nil {
@@ -372,7 +372,7 @@ func (s *sweeper) note(r simwarden.Reading) {
 }
 
 // matchStored finds SIMs of shards that other nodes hold; it gives how many are in none.
-func (s *sweeper) matchStored(ctx context.Context, readings []simwarden.Reading) (rows []store.PollRow, unknown int, err error) {
+func (s *sweeper) matchStored(ctx context.Context, readings []simwarden.Reading) (rows []store.PollRow, learnt []store.LearnedKey, unknown int, err error) {
 	var keys, iccids []string
 	for _, r := range readings {
 		if r.Key != "" {
@@ -387,7 +387,7 @@ func (s *sweeper) matchStored(ctx context.Context, readings []simwarden.Reading)
 	}
 	found, err := s.p.o.Store.FindListed(ctx, s.id, keys, iccids)
 	if err != nil {
-		return nil, 0, err
+		return nil, nil, 0, err
 	}
 	byKey, byICCID := make(map[string]store.ScheduleRow, len(found)), make(map[string]store.ScheduleRow, len(found))
 	for _, f := range found {
@@ -414,6 +414,9 @@ func (s *sweeper) matchStored(ctx context.Context, readings []simwarden.Reading)
 			unknown++
 			continue
 		}
+		if r.Key != "" && f.Key != r.Key {
+			learnt = append(learnt, store.LearnedKey{SIMID: f.SIMID, Key: r.Key})
+		}
 		if f.Off {
 			continue
 		}
@@ -424,7 +427,7 @@ func (s *sweeper) matchStored(ctx context.Context, readings []simwarden.Reading)
 		rows = append(rows, store.PollRow{SIMID: f.SIMID, Shard: f.Shard, Kind: kindAt[s.kind], Reading: r,
 			DueAt: s.listedDue(f.SIMID, state, now, dues(f)[s.kind])})
 	}
-	return rows, unknown, nil
+	return rows, learnt, unknown, nil
 }
 
 func (s *sweeper) listFence() store.PollFence {

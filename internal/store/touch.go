@@ -54,8 +54,9 @@ const (
 			SELECT 0::smallint AS shard, set_config('synchronous_commit', 'off', true) FROM lease
 			WHERE name = $3 AND holder = $2 AND epoch = $4 AND lease_until > app_now() AND $1::bigint > 0
 		), t AS (`
-	inEpochs = ` AND p.account_id = $1 AND p.shard IN (SELECT shard FROM fence) RETURNING p.sim_id)`
-	inLease  = ` AND p.account_id = $1 AND EXISTS (SELECT FROM fence) RETURNING p.sim_id)`
+	// "+ 0" keeps the planner from the index on account and shard: each SIM is found by its id.
+	inEpochs = ` AND p.account_id + 0 = $1 AND p.shard = ANY (ARRAY(SELECT shard FROM fence)) RETURNING p.sim_id)`
+	inLease  = ` AND p.account_id + 0 = $1 AND EXISTS (SELECT FROM fence) RETURNING p.sim_id)`
 	touched  = ` SELECT ARRAY(SELECT shard FROM fence), ARRAY(SELECT sim_id FROM t)`
 
 	// The hot path: one statement, and nothing but instants changes.

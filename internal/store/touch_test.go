@@ -1,0 +1,242 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/simwarden/simwarden"
+	"github.com/simwarden/simwarden/internal/store"
+	"github.com/simwarden/simwarden/internal/store/storetest"
+)
+
+// polled is an account with so many SIMs that are read, judged and settled, and its shards held.
+func polled(t testing.TB, s *store.Store, exec func(sql string, args ...any), n int) (store.Account, []simwarden.SIMID, store.PollFence, time.Time) {
+	t.Helper()
+	var account store.Account
+	var ids []simwarden.SIMID
+	at := s.Now()
+	err := s.InTx(t.Context(), func(tx *store.Tx) (err error) {
+		if account, err = tx.AddAccount(t.Context(), store.Account{Name: "first", Driver: "none"}); err != nil {
+			return err
+		}
+		sims := make([]store.NewSIM, n)
+		for i := range sims {
+			text := fmt.Sprintf("89999000%010dA", i)
+			sims[i] = store.NewSIM{ICCID: simwarden.MustParseICCID(text), Raw: text}
+		}
+		ids, err = tx.AddSIMs(t.Context(), account, sims, 0)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec(`UPDATE poll_state SET settled = true, state = 'active', state_read_at = $1, usage_counter_bytes = 7, usage_read_at = $1, usage_true_at = $1`, at)
+	exec(`VACUUM FULL poll_state`) // free room on every page, as the fillfactor says
+	held, err := s.TakeShards(t.Context(), "node-1", 100, time.Minute)
+	if err != nil || len(held) != account.Shards {
+		t.Fatalf("took %d shards of %d: %v", len(held), account.Shards, err)
+	}
+	fence := store.PollFence{AccountID: account.ID, Holder: "node-1", Epochs: map[int16]int64{}}
+	for _, h := range held {
+		fence.Epochs[h.Shard] = h.Epoch
+	}
+	return account, ids, fence, at
+}
+
+func stateRows(ids []simwarden.SIMID, account store.Account, at time.Time, state simwarden.State) []store.PollRow {
+	rows := make([]store.PollRow, len(ids))
+	for i, id := range ids {
+		rows[i] = store.PollRow{SIMID: id, Shard: int16(int(id) % account.Shards), Kind: simwarden.CheckState, DueAt: at.Add(time.Hour),
+			Reading: simwarden.Reading{ReadAt: at, State: &simwarden.StateReading{State: state, Extended: simwarden.ExtendedNone}}}
+	}
+	return rows
+}
+
+// The first rounds over whole pages move some rows, until each page has room for all its rows twice.
+func TestTouchIsHOT(t *testing.T) {
+	s, pool := open(t)
+	account, ids, fence, at := polled(t, s, func(sql string, args ...any) {
+		if _, err := pool.Exec(t.Context(), sql, args...); err != nil {
+			t.Fatal(err)
+		}
+	}, 1000)
+	statistics := func() (updates, hot int64) {
+		updates, hot, err := s.PollTable(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return updates, hot
+	}
+	const warm, rounds = 10, 20
+	var updates, hot int64
+	for i := range warm + rounds {
+		if i == warm {
+			updates, hot = settled(t, statistics, warm*int64(len(ids)))
+		}
+		done, err := s.Touch(t.Context(), fence, simwarden.CheckState, stateRows(ids, account, at.Add(time.Duration(i+1)*time.Second), simwarden.StateActive))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(done.SIMs) != len(ids) {
+			t.Fatalf("touched %d of %d SIMs", len(done.SIMs), len(ids))
+		}
+	}
+	u, h := settled(t, statistics, (warm+rounds)*int64(len(ids)))
+	if u, h := u-updates, h-hot; h != u {
+		t.Errorf("%d of %d updates of poll_state are HOT, want all", h, u)
+	}
+}
+
+// settled waits until the statistics tell of so many updates: backends report when they are idle
+// for a second, or end.
+func settled(t *testing.T, statistics func() (updates, hot int64), want int64) (updates, hot int64) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if updates, hot = statistics(); updates >= want {
+			return updates, hot
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("the statistics tell of %d updates, not of %d", updates, want)
+		}
+	}
+}
+
+func TestTouchLeavesWhatIsNew(t *testing.T) {
+	s, pool := open(t)
+	account, ids, fence, at := polled(t, s, func(sql string, args ...any) {
+		if _, err := pool.Exec(t.Context(), sql, args...); err != nil {
+			t.Fatal(err)
+		}
+	}, 8)
+	lease, ok, err := s.TakeLease(t.Context(), "list:first", "node-1", time.Minute)
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	later := at.Add(time.Minute)
+	usage := func(counter int64, period, read time.Time) []store.PollRow {
+		rows := stateRows(ids[:1], account, read, simwarden.StateActive)
+		rows[0].Kind, rows[0].Reading.State = simwarden.CheckUsage, nil
+		rows[0].Reading.Usage = &simwarden.UsageReading{CounterBytes: counter, PeriodStartAt: period}
+		return rows
+	}
+	otherEpoch := fence
+	otherEpoch.Epochs = map[int16]int64{0: 99, 1: 99, 2: 99, 3: 99}
+	other := fence
+	other.Holder = "node-2"
+	byList := store.PollFence{AccountID: account.ID, Holder: "node-1", Lease: &lease}
+	lost := byList
+	lost.Lease = &store.Lease{Name: lease.Name, Holder: "node-1", Epoch: lease.Epoch + 1}
+	if _, err := pool.Exec(t.Context(), `UPDATE poll_state SET settled = false WHERE sim_id = $1`, ids[7]); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name    string
+		fence   store.PollFence
+		rows    []store.PollRow
+		touched int
+		fenced  bool
+	}{
+		{"another state is news", fence, stateRows(ids[:7], account, later, simwarden.StateSuspended), 0, true},
+		{"an older reading is not written (F31)", fence, stateRows(ids[:7], account, at.Add(-time.Minute), simwarden.StateActive), 0, true},
+		{"a SIM that is not settled is judged", fence, stateRows(ids[7:], account, later, simwarden.StateActive), 0, true},
+		{"another counter is news", fence, usage(8, time.Time{}, later), 0, true},
+		{"another period is news", fence, usage(7, at, later), 0, true},
+		{"an epoch that is over writes nothing (F3)", otherEpoch, stateRows(ids[:7], account, later, simwarden.StateActive), 0, false},
+		{"another holder writes nothing", other, stateRows(ids[:7], account, later, simwarden.StateActive), 0, false},
+		{"a lost lease of a list writes nothing", lost, stateRows(ids[:7], account, later, simwarden.StateActive), 0, false},
+		{"the same counter is touched", fence, usage(7, time.Time{}, later), 1, true},
+		{"the same states are touched", fence, stateRows(ids[:7], account, later, simwarden.StateActive), 7, true},
+		{"the same states are touched under a list's lease", byList, stateRows(ids[:7], account, later.Add(time.Second), simwarden.StateActive), 7, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			done, err := s.Touch(t.Context(), tt.fence, tt.rows[0].Kind, tt.rows)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(done.SIMs) != tt.touched || done.Fenced != tt.fenced {
+				t.Errorf("touched %d SIMs, fence %v; want %d, %v", len(done.SIMs), done.Fenced, tt.touched, tt.fenced)
+			}
+		})
+	}
+}
+
+func TestPollShardsHaveOneHolder(t *testing.T) {
+	s, pool := open(t)
+	account, ids, fence, _ := polled(t, s, func(sql string, args ...any) {
+		if _, err := pool.Exec(t.Context(), sql, args...); err != nil {
+			t.Fatal(err)
+		}
+	}, 8)
+	if got, err := s.TakeShards(t.Context(), "node-2", 100, time.Minute); err != nil || len(got) != 0 {
+		t.Fatalf("another node took %d shards that are held: %v", len(got), err)
+	}
+	held := make([]store.PollShard, 0, len(fence.Epochs))
+	for shard, epoch := range fence.Epochs {
+		held = append(held, store.PollShard{AccountID: account.ID, Shard: shard, Epoch: epoch})
+	}
+	if err := s.GiveShards(t.Context(), "node-1", held[:1]); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.TakeShards(t.Context(), "node-2", 100, time.Minute)
+	if err != nil || len(got) != 1 || got[0].Epoch != held[0].Epoch+1 {
+		t.Fatalf("took %+v, want the one that was given back under a new epoch: %v", got, err)
+	}
+	still, err := s.RenewShards(t.Context(), "node-1", held, time.Minute)
+	if err != nil || len(still) != len(held)-1 {
+		t.Errorf("renewed %d shards of %d, want all but the one that is another's: %v", len(still), len(held), err)
+	}
+	nudges, err := s.TakeNudges(t.Context(), still, 100)
+	if err != nil || len(nudges) != 6 {
+		t.Errorf("took %d nudges of the held shards, want 6 of %d: %v", len(nudges), len(ids), err)
+	}
+	if n, err := s.LiveLeases(t.Context(), "poller:"); err != nil || n != 0 {
+		t.Errorf("%d nodes are seen, want none: %v", n, err)
+	}
+}
+
+func BenchmarkTouch(b *testing.B) {
+	s, exec := openBench(b)
+	account, ids, fence, at := polled(b, s, exec, 100_000)
+	const batch = 1000
+	i := 0
+	for b.Loop() {
+		from := i % (len(ids) / batch) * batch
+		i++
+		done, err := s.Touch(b.Context(), fence, simwarden.CheckState, stateRows(ids[from:from+batch], account, at.Add(time.Duration(i)*time.Millisecond), simwarden.StateActive))
+		if err != nil || len(done.SIMs) != batch {
+			b.Fatal(len(done.SIMs), err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/batch, "ns/poll")
+}
+
+func openBench(b *testing.B) (*store.Store, func(sql string, args ...any)) {
+	b.Helper()
+	url := storetest.URL(b, store.Migrate)
+	s, err := store.Open(b.Context(), store.Options{URL: url})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(s.Close)
+	pool, err := pgxpool.New(b.Context(), url)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(pool.Close)
+	return s, func(sql string, args ...any) {
+		if _, err := pool.Exec(b.Context(), sql, args...); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
