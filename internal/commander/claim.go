@@ -134,8 +134,14 @@ func (m *Commander) judge(ctx context.Context, tx *store.Tx, j reconcile.Judged,
 	switch {
 	case some && wanted != c.Direction:
 		return m.end(ctx, tx, c, simwarden.CommandObsolete, "the opposite is wanted now: "+whatChanged(c.Decision, d))
-	case len(reads) > 0:
+	case len(reads) > 0, !some && len(d.ReadFirst) > 0:
+		if len(reads) == 0 {
+			reads = d.ReadFirst
+		}
 		if next := againAt(f, reads); next.After(tx.At) {
+			if tx.At.Sub(c.CreatedAt) >= m.GiveUpAfter {
+				return m.fail(ctx, tx, j.SIM, c, fmt.Sprintf("the carrier has not told the SIM's %s for %s", reads[0], m.GiveUpAfter))
+			}
 			return m.wait(ctx, tx, t, next, "the carrier does not tell: "+string(reads[0]))
 		}
 		return m.claimReads(ctx, tx, j, t, reads)

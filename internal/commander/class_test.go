@@ -10,7 +10,6 @@ import (
 	"github.com/simwarden/simwarden/carrier"
 	"github.com/simwarden/simwarden/internal/commander"
 	"github.com/simwarden/simwarden/internal/gateway"
-	"github.com/simwarden/simwarden/internal/reconcile"
 	"github.com/simwarden/simwarden/internal/store"
 	"github.com/simwarden/simwarden/lab"
 )
@@ -333,34 +332,6 @@ func TestC10TheBrakeHoldsAutomaticSuspendsAndNoOthers(t *testing.T) {
 	}
 	r.tx(func(ctx context.Context, tx *store.Tx) error { return tx.ReleaseBrake(ctx, r.account.ID) })
 	r.ends(c.ID, simwarden.CommandDone)
-}
-
-func TestE11AResumeReadsWhatItRestsOnFirst(t *testing.T) {
-	r := newRig(t)
-	r.tx(func(ctx context.Context, tx *store.Tx) (err error) {
-		r.plan, err = tx.AddPlan(ctx, simwarden.Plan{Code: "gb", Name: "gb", Kind: simwarden.PlanMain, AllowanceBytes: 1e9,
-			ValidityUnit: simwarden.ValidityDays, ValidityCount: 30, Reset: simwarden.ResetNone, Zone: "UTC"})
-		return err
-	})
-	id, iccid := r.sim(simwarden.StateSuspended)
-	r.tx(func(ctx context.Context, tx *store.Tx) error {
-		_, err := tx.AddSubscription(ctx, simwarden.Subscription{SIMID: id, PlanID: r.plan.ID, Kind: simwarden.PlanMain,
-			State: simwarden.SubscriptionActive, StartAt: tx.At, EndAt: tx.At.Add(720 * time.Hour), AllowanceBytes: 1e9}, "test", "")
-		if err != nil {
-			return err
-		}
-		_, err = tx.OpenCommand(ctx, store.NewCommand{SIMID: id, AccountID: r.account.ID, Direction: simwarden.DirectionResume,
-			Scene: simwarden.ScenePlanActivated, Cause: store.Cause{Kind: store.CauseSubscription, ID: 1}, AskedBy: reconcile.System,
-			Decision: simwarden.Decision{Desired: simwarden.DesiredRunning}, Priority: 80})
-		return err
-	})
-	c := r.ends(r.open(id).ID, simwarden.CommandDone)
-	if r.count(`SELECT count(*) FROM attempt WHERE command_id = $1 AND facts->>'usage_read_at' IS NOT NULL`, c.ID) != 1 {
-		t.Error("resumed without having read the usage (E11)")
-	}
-	if r.simRow(id).UsageReadAt.IsZero() || r.atCarrier(iccid).State != simwarden.StateActive {
-		t.Error("the usage that was read was not kept, or the SIM does not run")
-	}
 }
 
 func TestAReadThatFailsPutsTheCommandOffAndSendsNothing(t *testing.T) {

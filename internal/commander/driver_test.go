@@ -16,6 +16,7 @@ func init() {
 	carrier.Register("test-budget", habit{name: "test-budget", change: func(i *carrier.Info) {
 		i.PerSIMGap, i.ChangesPerLineDay = 3*time.Minute, 3
 	}})
+	carrier.Register("test-listed", habit{name: "test-listed", listed: true, change: func(*carrier.Info) {}})
 	carrier.Register("test-jobs", habit{name: "test-jobs", jobs: true, change: func(i *carrier.Info) {
 		i.Rules = append([]carrier.Rule{
 			{Name: "job refused", Code: "JOB_REFUSED", Class: carrier.ClassRefused, NotExecuted: true},
@@ -29,6 +30,7 @@ type habit struct {
 	name   string
 	change func(*carrier.Info)
 	jobs   bool
+	listed bool // usage comes by lists alone
 }
 
 func (h habit) Info() carrier.Info {
@@ -40,8 +42,16 @@ func (h habit) Info() carrier.Info {
 
 func (h habit) Open(cfg carrier.Config) (carrier.Conn, error) {
 	conn, err := h.Driver.Open(cfg)
-	if err != nil || !h.jobs {
-		return conn, err
+	switch {
+	case err != nil:
+		return nil, err
+	case h.listed:
+		return struct {
+			carrier.Conn
+			carrier.Resolver
+		}{conn, conn.(carrier.Resolver)}, nil
+	case !h.jobs:
+		return conn, nil
 	}
 	return jobConn{conn, conn.(carrier.Resolver)}, nil
 }

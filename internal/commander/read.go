@@ -221,6 +221,8 @@ func (m *Commander) applyQueued(ctx context.Context, tx *store.Tx, sim store.SIM
 	switch {
 	case f.err != nil:
 		terminal = m.later(&next, f.err, failures, tx.At)
+		// What is held has a cause that somebody is told of; a carrier that just fails has none.
+		terminal = terminal || next.HeldBy == "" && tx.At.Sub(next.CreatedAt) >= m.GiveUpAfter
 	case len(f.cannot) > 0:
 		next.RunAt, next.HeldBy = tx.At.Add(otherReadWait), "a reading of "+string(f.cannot[0])
 		if err := tx.NudgeRead(ctx, []simwarden.SIMID{sim.ID}, f.cannot, 0); err != nil {
