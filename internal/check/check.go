@@ -16,8 +16,9 @@ import (
 
 // Input is what a check looks at.
 type Input struct {
-	// DB is a connection to the product's database.
-	DB *pgx.Conn
+	// DB is a connection to the product's database; nil: one is made to URL.
+	DB  *pgx.Conn
+	URL string
 	// Lines are the carrier's own log, in any order; see ReadLog.
 	Lines []Line
 	// Truth is each SIM's true state at the carrier, by ICCID; nil: V11 and V12 leave it out.
@@ -71,6 +72,14 @@ type Looked struct {
 
 // Run checks V1 to V6, V9, V11, V12 and V14. The error is one of reading, never a finding.
 func Run(ctx context.Context, in Input) (Report, error) {
+	if in.DB == nil {
+		conn, err := pgx.Connect(ctx, in.URL)
+		if err != nil {
+			return Report{}, fmt.Errorf("check: %w", err)
+		}
+		defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+		in.DB = conn
+	}
 	c := &checker{Input: in}
 	c.report.Violations, c.report.Drift = []Violation{}, []Violation{}
 	sort.SliceStable(c.Lines, func(i, j int) bool { return c.Lines[i].ArrivedAt.Before(c.Lines[j].ArrivedAt) })

@@ -89,7 +89,7 @@ func (s *Store) Partitions(ctx context.Context, at time.Time) ([]PartitionReport
 			}
 			r.MonthsAhead = i
 		}
-		count := fmt.Sprintf(`SELECT count(*) FROM (SELECT FROM %s LIMIT 1000000) some`, pgx.Identifier{table + "_default"}.Sanitize())
+		count := fmt.Sprintf(`SELECT count(*) FROM (SELECT FROM %s LIMIT 1000000) AS counted`, pgx.Identifier{table + "_default"}.Sanitize())
 		if err := s.pool.QueryRow(ctx, count).Scan(&r.DefaultRows); err != nil {
 			return nil, fmt.Errorf("partitions of %s: %w", table, err)
 		}
