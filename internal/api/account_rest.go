@@ -19,7 +19,8 @@ type accountSchema struct {
 	RealNameEverySeconds int64 `json:"realname_every_seconds"`
 }
 
-type namePath struct {
+// NamePath names an account or limit group.
+type NamePath struct {
 	Name string `path:"name" maxLength:"64"`
 }
 
@@ -46,7 +47,7 @@ type accountAdd struct {
 }
 
 type accountPatch struct {
-	namePath
+	NamePath
 	Body struct {
 		Mode               *simwarden.AccountMode `json:"mode,omitempty" doc:"observe or act"`
 		StateEverySeconds  *int64                 `json:"state_every_seconds,omitempty" minimum:"1" maximum:"2592000"`
@@ -60,7 +61,7 @@ type accountPatch struct {
 }
 
 type accountAction struct {
-	namePath
+	NamePath
 	Body *why
 }
 
@@ -75,7 +76,7 @@ func (r *rest) accounts() {
 		list, err := r.service.Accounts(ctx)
 		return items[store.Account]{list}, err
 	})
-	on(r, get("/accounts/{name}", "get-account", "Get one carrier account"), func(ctx context.Context, in *namePath) (store.Account, error) {
+	on(r, get("/accounts/{name}", "get-account", "Get one carrier account"), func(ctx context.Context, in *NamePath) (store.Account, error) {
 		return r.service.Account(ctx, in.Name)
 	})
 	on(r, created(post("/accounts", "add-account", "Add a carrier account, in observe mode")), func(ctx context.Context, in *accountAdd) (store.Account, error) {

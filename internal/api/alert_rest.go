@@ -7,7 +7,7 @@ import (
 )
 
 type alertList struct {
-	paging
+	Paging
 	Account string `query:"account" maxLength:"64" doc:"An account's name"`
 	Kind    string `query:"kind" maxLength:"64"`
 }

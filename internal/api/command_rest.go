@@ -8,7 +8,7 @@ import (
 )
 
 type commandList struct {
-	paging
+	Paging
 	ICCID   string `query:"iccid" maxLength:"64"`
 	Account string `query:"account" maxLength:"64" doc:"An account's name"`
 	State   string `query:"state" maxLength:"32"`

@@ -99,7 +99,8 @@ func newREST(o Options, mux *http.ServeMux) *rest {
 	config.OpenAPIPath = Prefix + "/openapi"
 	config.DocsPath, config.SchemasPath, config.CreateHooks = "", "", nil
 	config.RejectUnknownQueryParameters = true
-	config.Formats = map[string]huma.Format{"application/json": {Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: unmarshalClean}}
+	format := huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: unmarshalClean}
+	config.Formats = map[string]huma.Format{"application/json": format, "json": format} // the latter is problem+json
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"bearer": {Type: "http", Scheme: "bearer", BearerFormat: "sw_<id>_<secret>"}}
 	config.Security = []map[string][]string{{"bearer": {}}}
 	r := &rest{api: humago.New(mux, config), service: o.Service, log: o.Log}

@@ -22,7 +22,7 @@ type LimitGroupView struct {
 }
 
 type limitGroupPatch struct {
-	namePath
+	NamePath
 	Body struct {
 		Mode      *simwarden.GroupMode `json:"mode,omitempty" doc:"monitor or enforce"`
 		PerSecond map[string]int       `json:"per_second,omitempty" doc:"Sets limits by operation, * for those without their own; 0 takes one away; the others stay"`

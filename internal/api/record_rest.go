@@ -9,7 +9,7 @@ import (
 )
 
 type recordList struct {
-	paging
+	Paging
 	ICCID     string    `query:"iccid" maxLength:"64"`
 	Account   string    `query:"account" maxLength:"64" doc:"An account's name"`
 	Direction string    `query:"direction" maxLength:"32"`

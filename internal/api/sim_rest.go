@@ -7,11 +7,15 @@ import (
 	"github.com/simwarden/simwarden/internal/store"
 )
 
-type simPath struct {
+// SIMPath, NamePath and Paging are exported because huma sees no parameters in a type that is not.
+
+// SIMPath names a SIM.
+type SIMPath struct {
 	ICCID string `path:"iccid" maxLength:"64" doc:"As people write it: with or without check digit, spaces, filler" example:"89860012345678901234"`
 }
 
-type paging struct {
+// Paging says which page of a list.
+type Paging struct {
 	Cursor string `query:"cursor" maxLength:"64" doc:"The next_cursor of the page before"`
 	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100" doc:"Rows a page"`
 }
@@ -22,7 +26,7 @@ type why struct {
 }
 
 type simList struct {
-	paging
+	Paging
 	Account  string `query:"account" maxLength:"64" doc:"An account's name"`
 	State    string `query:"state" maxLength:"32"`
 	Desired  string `query:"desired" maxLength:"32" doc:"What the last decision wants"`
@@ -33,12 +37,12 @@ type simList struct {
 }
 
 type simOrder struct {
-	simPath
+	SIMPath
 	Body why
 }
 
 type simOrderMaybe struct {
-	simPath
+	SIMPath
 	Body *why
 }
 
@@ -49,7 +53,7 @@ type PollingChange struct {
 }
 
 type subscribe struct {
-	simPath
+	SIMPath
 	Body struct {
 		Plan string `json:"plan" minLength:"1" maxLength:"64" doc:"A plan's code"`
 	} `nameHint:"SubscribeRequest"`
@@ -61,8 +65,8 @@ type refund struct {
 }
 
 type simCommands struct {
-	simPath
-	paging
+	SIMPath
+	Paging
 	Open bool `query:"open" doc:"Only those that have not ended"`
 }
 
@@ -71,11 +75,11 @@ func (r *rest) sims() {
 		return r.service.SIMs(ctx, SIMQuery{Account: in.Account, State: simwarden.State(in.State), Desired: simwarden.Desired(in.Desired),
 			Reason: simwarden.Reason(in.Reason), Drifting: in.Drifting, Paused: in.Paused, Search: in.Search, Cursor: in.Cursor, Limit: in.Limit})
 	})
-	on(r, get("/sims/{iccid}", "get-sim", "Get one SIM"), func(ctx context.Context, in *simPath) (store.SIM, error) {
+	on(r, get("/sims/{iccid}", "get-sim", "Get one SIM"), func(ctx context.Context, in *SIMPath) (store.SIM, error) {
 		return r.service.FindSIM(ctx, in.ICCID)
 	})
 	on(r, get("/sims/{iccid}/explain", "explain-sim", "Say why a SIM is as it is, and what happens next"),
-		func(ctx context.Context, in *simPath) (Explanation, error) { return r.service.Explain(ctx, in.ICCID) })
+		func(ctx context.Context, in *SIMPath) (Explanation, error) { return r.service.Explain(ctx, in.ICCID) })
 	on(r, post("/sims/{iccid}/polling/pause", "pause-polling", "Pause the polling of a SIM"), func(ctx context.Context, in *simOrder) (PollingChange, error) {
 		return r.polling(ctx, in.ICCID, true, in.Body.Reason)
 	})
@@ -96,7 +100,7 @@ func (r *rest) sims() {
 			return r.service.Commands(ctx, CommandQuery{ICCID: in.ICCID, OpenOnly: in.Open, Cursor: in.Cursor, Limit: in.Limit})
 		})
 	on(r, get("/sims/{iccid}/subscriptions", "list-sim-subscriptions", "List what was bought for a SIM or its device, newest first"),
-		func(ctx context.Context, in *simPath) (items[simwarden.Subscription], error) {
+		func(ctx context.Context, in *SIMPath) (items[simwarden.Subscription], error) {
 			list, err := r.service.Subscriptions(ctx, in.ICCID)
 			return items[simwarden.Subscription]{list}, err
 		})
