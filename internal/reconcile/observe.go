@@ -115,6 +115,12 @@ func (w *writer) drift(ctx context.Context, sim *store.SIMFacts, account store.A
 	return nil
 }
 
+// driftHold says that the account's policy leaves the SIM's state, changed outside, to a person. A
+// SIM that drifts because our own order failed is not meant: it is tried again (C8).
+func driftHold(a store.Account, sim store.SIMFacts) bool {
+	return a.DriftPolicy == simwarden.DriftAlert && !sim.DriftingAt.IsZero() && sim.FailedDir == ""
+}
+
 // ClosePolling closes the polling of this SIM alone and writes the extended state back (P5).
 func ClosePolling(ctx context.Context, tx *store.Tx, id simwarden.SIMID, extended simwarden.ExtendedState, because string) error {
 	closed, err := tx.ClosePolling(ctx, id, extended, because)

@@ -42,7 +42,7 @@ func (w *writer) judge(ctx context.Context, sim store.SIMFacts, item Item, accou
 	in := rules.OrderInput{
 		Decision: d, Facts: sim.Facts, Open: sim.Open, Mode: account.Mode,
 		LastFailedDirection: sim.FailedDir, ReopenAt: sim.ReopenAt,
-		DriftHold: account.DriftPolicy == simwarden.DriftAlert && !sim.DriftingAt.IsZero(),
+		DriftHold: driftHold(account, sim),
 	}
 	if item.Scene.EndsPlan() && item.SubscriptionID != 0 {
 		triggered, err := w.tx.LapseTriggered(ctx, sim.ID, item.SubscriptionID, item.Scene)

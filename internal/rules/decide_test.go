@@ -125,7 +125,9 @@ func TestDecide(t *testing.T) {
 		{"E2: an add-on without limit frees a used-up main plan", plans(mainPlan(1_000_000_000), addon(2, simwarden.UnlimitedBytes, 0, april)), running, "", rules.BecauseAlreadyRunning, false},
 		{"E2: a plan of zero bytes has no data", plans(empty), suspended, "data_exhausted", "", true},
 		{"E2: unless an add-on gives some", plans(empty, addon(2, 500, 0, april)), running, "", rules.BecauseAlreadyRunning, false},
-		{"E2: a plan that ends now is over (end exclusive)", func(f *rules.Facts) { f.Subscriptions[0].EndAt = noon }, suspended, "no_plan", "", true},
+		{"E2: a plan that ends now is over (end exclusive)", also(func(f *rules.Facts) { f.Subscriptions[0].EndAt = noon }, scene(simwarden.ScenePlanLapsed)), suspended, "no_plan", "", true},
+		{"L1: within the minute after its end, the end's own handling has the say", func(f *rules.Facts) { f.Subscriptions[0].EndAt = noon.Add(-59 * time.Second) }, leave, "", rules.BecausePlanChangeDue, false},
+		{"L1: an end that nobody handled for a minute is concluded by whoever looks", func(f *rules.Facts) { f.Subscriptions[0].EndAt = noon.Add(-time.Minute) }, suspended, "no_plan", "", true},
 		{"E2: one that begins now counts (start inclusive)", func(f *rules.Facts) { f.Subscriptions[0].StartAt = noon }, running, "", rules.BecauseAlreadyRunning, false},
 		{"E2: required and unverified suspends", realName("unverified"), suspended, "realname_unmet", "", true},
 		{"E2: required and read as unknown is not verified", realName("unknown"), suspended, "realname_unmet", "", true},
@@ -331,7 +333,7 @@ func TestNoPlanSince(t *testing.T) {
 		t.Fatalf("no_plan does not hold: %+v", d.Reasons)
 		return time.Time{}
 	}
-	if got := since(healthy(func(f *rules.Facts) { f.Subscriptions[0].EndAt = noon.Add(-time.Second) })); !got.Equal(noon.Add(-time.Second)) {
+	if got := since(healthy(func(f *rules.Facts) { f.Subscriptions[0].EndAt = noon.Add(-time.Hour) })); !got.Equal(noon.Add(-time.Hour)) {
 		t.Errorf("E10: since %s, want the end of the plan that nobody has swept yet", got)
 	}
 	if got := since(healthy(never, func(f *rules.Facts) { f.Unplanned = simwarden.UnplannedSuspend })); !got.Equal(noon) {

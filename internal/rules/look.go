@@ -82,6 +82,9 @@ func (l *looked) plan(f Facts) {
 	}
 	var saw string
 	switch {
+	case !f.Scene.IgnoresPause() && sweepDue(f, ended):
+		l.planChangeDue = true
+		saw = fmt.Sprintf("the main plan ended at %s; its end is just being handled", instant(ended))
 	case f.MainQueued:
 		l.planChangeDue = true
 		saw = "no main plan in force; a queued one is about to start"
@@ -104,6 +107,23 @@ func (l *looked) plan(f Facts) {
 		since = f.NowAt
 	}
 	l.hold(f, simwarden.ReasonNoPlan, saw, since)
+}
+
+// sweepGrace is how long after a plan's end its own handling has the say (L1): it comes within a
+// second or so, with scene plan_lapsed. Later than that, whoever looks concludes no_plan.
+const sweepGrace = time.Minute
+
+// sweepDue says that a main plan has ended just now and that its end was not handled yet.
+func sweepDue(f Facts, ended time.Time) bool {
+	if ended.IsZero() || f.NowAt.Sub(ended) >= sweepGrace {
+		return false
+	}
+	for _, s := range f.Subscriptions {
+		if s.Kind == simwarden.PlanMain && s.EndAt.Equal(ended) {
+			return true
+		}
+	}
+	return false
 }
 
 func (l *looked) data(f Facts) {

@@ -174,11 +174,16 @@ func (tx *Tx) EndCommand(ctx context.Context, id simwarden.CommandID, from, to s
 	if err := tx.writeRecord(ctx, id); err != nil {
 		return false, err
 	}
-	_, err = tx.Exec(ctx, `UPDATE evaluation_request SET run_at = $2 WHERE sim_id = $1 AND done_at IS NULL AND run_at > $2`, sim, tx.At)
+	return true, tx.wakeEvaluations(ctx, sim)
+}
+
+// wakeEvaluations lets the requests that wait for a SIM's command run at once.
+func (tx *Tx) wakeEvaluations(ctx context.Context, sim simwarden.SIMID) error {
+	_, err := tx.Exec(ctx, `UPDATE evaluation_request SET run_at = $2 WHERE sim_id = $1 AND done_at IS NULL AND run_at > $2`, sim, tx.At)
 	if err != nil {
-		return false, fmt.Errorf("end command %d: wake evaluations: %w", id, err)
+		return fmt.Errorf("wake evaluations of sim %d: %w", sim, err)
 	}
-	return true, nil
+	return nil
 }
 
 // writeRecord copies an ended command with its attempts into the records (R1).

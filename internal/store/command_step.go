@@ -50,6 +50,9 @@ func (s *Store) DueSteps(ctx context.Context, perAccount int, busy []simwarden.C
 			WHERE c.account_id = a.id AND c.state = 'queued' AND c.run_at <= $1
 			  AND (c.claim_until IS NULL OR c.claim_until <= $1) AND c.id <> ALL($3)
 			  AND (a.braked_at IS NULL OR c.direction = 'resume' OR c.scene IN ('plan_lapsed', 'refunded', 'manual'))
+			  -- What waited for the outcome of its last attempt is judged before it goes out again (C2).
+			  AND (c.attempt = 0 OR NOT EXISTS (SELECT FROM evaluation_request e
+				WHERE e.sim_id = c.sim_id AND e.done_at IS NULL AND e.run_at <= $1 AND e.tries = 0))
 			ORDER BY c.priority DESC, c.run_at LIMIT $2)
 		) d WHERE a.stopped_at IS NULL
 		ORDER BY a.id, d.priority DESC, d.follows DESC, d.run_at, d.id`, s.Now(), perAccount, ids)
@@ -219,7 +222,15 @@ func (tx *Tx) MoveCommand(ctx context.Context, claimed, next Command) (bool, err
 	if err != nil {
 		return false, fmt.Errorf("move command %d to %s: %w", next.ID, next.State, err)
 	}
-	return tag.RowsAffected() == 1, nil
+	if tag.RowsAffected() == 0 {
+		return false, nil
+	}
+	if claimed.State.UnderWay() && next.State == simwarden.CommandQueued {
+		if err := tx.wakeEvaluations(ctx, next.SIMID); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // PutOffCommand lets a command that nobody has claimed wait until an instant, whatever its state.
