@@ -23,6 +23,16 @@ type NewSIM struct {
 // spread evenly over the given time otherwise (P1, P2). The caller has checked that none of them
 // is there already; one that is makes the whole call fail. The ids are in the order given.
 func (tx *Tx) AddSIMs(ctx context.Context, account Account, sims []NewSIM, spread time.Duration) ([]simwarden.SIMID, error) {
+	after := make([]time.Duration, len(sims))
+	for i := range after {
+		after[i] = time.Duration(float64(spread) * float64(i) / float64(len(sims)))
+	}
+	return tx.AddSIMsAfter(ctx, account, sims, after)
+}
+
+// AddSIMsAfter is AddSIMs with each SIM's own wait, from the transaction's instant to its first
+// reading: for those who add a fleet in several calls.
+func (tx *Tx) AddSIMsAfter(ctx context.Context, account Account, sims []NewSIM, after []time.Duration) ([]simwarden.SIMID, error) {
 	n := len(sims)
 	if n == 0 {
 		return nil, nil
@@ -32,7 +42,7 @@ func (tx *Tx) AddSIMs(ctx context.Context, account Account, sims []NewSIM, sprea
 	for i, s := range sims {
 		iccids[i], raws[i], keys[i], msisdns[i], imsis[i], labels[i] = s.ICCID.String(), s.Raw, s.Key, s.MSISDN.String(), s.IMSI.String(), s.Label
 		devices[i] = nullID(int64(s.DeviceID))
-		due[i] = tx.At.Add(time.Duration(float64(spread) * float64(i) / float64(n)))
+		due[i] = tx.At.Add(after[i])
 	}
 	rows, err := tx.Query(ctx, `
 		WITH new AS (
