@@ -1,0 +1,291 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/simwarden/simwarden"
+	"github.com/simwarden/simwarden/app"
+	"github.com/simwarden/simwarden/carrier"
+	"github.com/simwarden/simwarden/internal/api"
+	"github.com/simwarden/simwarden/internal/secret"
+	"github.com/simwarden/simwarden/internal/store"
+)
+
+type accountCmd struct {
+	Add         accountAddCmd         `cmd:"" help:"Add an account. It starts in observe mode: nothing is sent."`
+	List        accountListCmd        `cmd:"" help:"List the accounts."`
+	Test        accountTestCmd        `cmd:"" help:"Ask the carrier something harmless with the account's credentials."`
+	Mode        accountModeCmd        `cmd:"" help:"observe: record what would be sent; act: send it."`
+	Set         accountSetCmd         `cmd:"" help:"Change intervals, freshness and the safety brake."`
+	Credentials accountCredentialsCmd `cmd:"" help:"Give the account new credentials."`
+	Release     accountReleaseCmd     `cmd:"" help:"Release the safety brake."`
+	Start       accountStartCmd       `cmd:"" help:"Let calls go on that an authentication failure has stopped."`
+	Drivers     accountDriversCmd     `cmd:"" help:"List the carriers that can be spoken to, with the credentials they need."`
+}
+
+// credentialFlags are credentials on a command line: better from a file or standard input.
+type credentialFlags struct {
+	Credential map[string]string `help:"A credential as NAME=VALUE, NAME=@FILE to read it from a file, or NAME=- to read it from standard input. See: simwarden account drivers." placeholder:"NAME=VALUE"`
+}
+
+const maxCredentialBytes = 64 << 10
+
+func (f credentialFlags) read(g *Globals) (map[string]secret.Secret, error) {
+	out := map[string]secret.Secret{}
+	for name, value := range f.Credential {
+		switch {
+		case value == "-":
+			b, err := io.ReadAll(io.LimitReader(g.In, maxCredentialBytes))
+			if err != nil {
+				return nil, fmt.Errorf("read credential %s from standard input: %w", name, err)
+			}
+			value = strings.TrimRight(string(b), "\r\n")
+		case strings.HasPrefix(value, "@"):
+			b, err := os.ReadFile(value[1:])
+			if err != nil {
+				return nil, fmt.Errorf("read credential %s: %w", name, err)
+			}
+			value = strings.TrimRight(string(b), "\r\n")
+		}
+		out[name] = secret.New(value)
+	}
+	return out, nil
+}
+
+type accountAddCmd struct {
+	Name             string            `arg:"" help:"How you call it."`
+	Driver           string            `required:"" help:"Which carrier. See: simwarden account drivers."`
+	BaseURL          string            `help:"The API's root, where it is not the carrier's usual one." placeholder:"URL"`
+	Zone             string            `help:"IANA time zone of the account." default:"UTC"`
+	Group            string            `help:"Limit group to share with other accounts; default: one of its own."`
+	Setting          map[string]string `help:"A setting of the driver as NAME=VALUE." placeholder:"NAME=VALUE"`
+	RealnameRequired bool              `help:"SIMs that are not verified by real name are suspended."`
+	StateEvery       time.Duration     `help:"How often each SIM's state is read." default:"1h"`
+	UsageEvery       time.Duration     `help:"How often each SIM's usage is read." default:"1h"`
+	FreshFor         time.Duration     `help:"How old facts may be when something is sent." default:"15m"`
+	credentialFlags
+}
+
+// Run adds an account (C9: observing; B10: credentials sealed).
+func (c *accountAddCmd) Run(ctx context.Context, g *Globals) error {
+	credentials, err := c.read(g)
+	if err != nil {
+		return err
+	}
+	return g.with(ctx, func(e *env) error {
+		a, err := e.AddAccount(ctx, api.NewAccount{
+			Name: c.Name, Driver: c.Driver, BaseURL: c.BaseURL, Zone: c.Zone, LimitGroup: c.Group, Settings: c.Setting, Credentials: credentials,
+			RealNameRequired: c.RealnameRequired, StateEvery: c.StateEvery, UsageEvery: c.UsageEvery, FreshFor: c.FreshFor,
+		}, actor())
+		if err != nil {
+			return err
+		}
+		if g.JSON {
+			return printJSON(g.Out, a)
+		}
+		fmt.Fprintf(g.Out, "Account %s is added, in observe mode: nothing is sent until you say: simwarden account mode %s act\nTry it: simwarden account test %s\n", a.Name, a.Name, a.Name)
+		return nil
+	})
+}
+
+type accountListCmd struct{}
+
+// Run lists the accounts.
+func (c *accountListCmd) Run(ctx context.Context, g *Globals) error {
+	return g.with(ctx, func(e *env) error {
+		accounts, err := e.Accounts(ctx)
+		if err != nil {
+			return err
+		}
+		if g.JSON {
+			return printJSON(g.Out, accounts)
+		}
+		t := newTable("NAME", "DRIVER", "MODE", "STATE EVERY", "USAGE EVERY", "NOTE")
+		for _, a := range accounts {
+			t.add(a.Name, a.Driver, string(a.Mode), a.StateEvery.String(), a.UsageEvery.String(), accountNote(a))
+		}
+		t.print(g.Out)
+		return nil
+	})
+}
+
+func accountNote(a store.Account) string {
+	var notes []string
+	if !a.StoppedAt.IsZero() {
+		notes = append(notes, "stopped: "+a.StoppedBecause)
+	}
+	if !a.BrakedAt.IsZero() {
+		notes = append(notes, "safety brake: "+a.BrakedBecause)
+	}
+	return strings.Join(notes, "; ")
+}
+
+type accountTestCmd struct {
+	Name     string `arg:"" help:"The account."`
+	AllowLab bool   `help:"Allow a carrier on this machine (127.0.0.1), for a lab."`
+}
+
+// Run asks the carrier something harmless.
+func (c *accountTestCmd) Run(ctx context.Context, g *Globals) error {
+	return g.with(ctx, func(e *env) error {
+		a, err := e.Account(ctx, c.Name)
+		if err != nil {
+			return err
+		}
+		err = app.Probe(ctx, app.Config{Store: e.Store, Keyring: e.Keyring, Clock: e.Clock, Log: e.Log, Holder: holder(), AllowLoopback: c.AllowLab}, a.ID)
+		if err != nil {
+			return fmt.Errorf("account %s: %w%s", c.Name, err, advice(err))
+		}
+		if g.JSON {
+			return printJSON(g.Out, map[string]any{"account": a.Name, "ok": true})
+		}
+		fmt.Fprintf(g.Out, "Account %s works: the carrier took its credentials.\n", a.Name)
+		return nil
+	})
+}
+
+// advice says what to do about a carrier's no.
+func advice(err error) string {
+	e, ok := asCarrier(err)
+	switch {
+	case !ok:
+		return ""
+	case e.Class == carrier.ClassAuth:
+		return "\nThe carrier refuses the credentials. Give the right ones: simwarden account credentials NAME --credential …; then: simwarden account start NAME"
+	case e.Class == carrier.ClassStopped:
+		return "\nThe account's calls are stopped. Mend the cause, then: simwarden account start NAME"
+	case e.BadAnswer:
+		return "\nThe answer is not the carrier's API (a web page, perhaps). Check the account's base URL."
+	case e.NotSent:
+		return "\nThe carrier could not be reached. Check the base URL, DNS and the way out; a carrier on this machine needs --allow-lab."
+	}
+	return ""
+}
+
+type accountModeCmd struct {
+	Name string `arg:"" help:"The account."`
+	Mode string `arg:"" help:"observe or act." enum:"observe,act"`
+}
+
+// Run switches between observe and act (C9).
+func (c *accountModeCmd) Run(ctx context.Context, g *Globals) error {
+	mode := simwarden.AccountMode(c.Mode)
+	return g.changeAccount(ctx, c.Name, api.AccountChange{Mode: &mode}, "is in mode "+c.Mode)
+}
+
+type accountSetCmd struct {
+	Name         string         `arg:"" help:"The account."`
+	StateEvery   *time.Duration `help:"How often each SIM's state is read."`
+	UsageEvery   *time.Duration `help:"How often each SIM's usage is read."`
+	FreshFor     *time.Duration `help:"How old facts may be when something is sent."`
+	BrakePercent *int           `help:"Automatic suspends in a window, in percent of the active SIMs, that put the brake on."`
+	BrakeCount   *int           `help:"The least number of them that puts it on."`
+	BrakeWindow  *time.Duration `help:"The brake's window."`
+}
+
+// Run changes settings of an account.
+func (c *accountSetCmd) Run(ctx context.Context, g *Globals) error {
+	return g.changeAccount(ctx, c.Name, api.AccountChange{StateEvery: c.StateEvery, UsageEvery: c.UsageEvery, FreshFor: c.FreshFor,
+		BrakePercent: c.BrakePercent, BrakeCount: c.BrakeCount, BrakeWindow: c.BrakeWindow}, "is changed")
+}
+
+type accountCredentialsCmd struct {
+	Name string `arg:"" help:"The account."`
+	credentialFlags
+}
+
+// Run replaces an account's credentials (B10).
+func (c *accountCredentialsCmd) Run(ctx context.Context, g *Globals) error {
+	credentials, err := c.read(g)
+	if err != nil {
+		return err
+	}
+	return g.changeAccount(ctx, c.Name, api.AccountChange{Credentials: credentials}, "has new credentials")
+}
+
+func (g *Globals) changeAccount(ctx context.Context, name string, change api.AccountChange, what string) error {
+	return g.with(ctx, func(e *env) error {
+		a, err := e.ChangeAccount(ctx, name, change, actor())
+		if err != nil {
+			return err
+		}
+		if g.JSON {
+			return printJSON(g.Out, a)
+		}
+		fmt.Fprintf(g.Out, "Account %s %s.\n", a.Name, what)
+		return nil
+	})
+}
+
+type accountReleaseCmd struct {
+	Name   string `arg:"" help:"The account."`
+	Reason string `required:"" help:"Why; kept in the audit log."`
+}
+
+// Run releases the safety brake (C10).
+func (c *accountReleaseCmd) Run(ctx context.Context, g *Globals) error {
+	return g.liftAccount(ctx, "The safety brake of %s is released.", "The safety brake of %s was not on.", func(e *env) (store.Account, bool, error) {
+		return e.ReleaseBrake(ctx, c.Name, actor(), c.Reason)
+	})
+}
+
+type accountStartCmd struct {
+	Name   string `arg:"" help:"The account."`
+	Reason string `required:"" help:"Why; kept in the audit log."`
+}
+
+// Run lets a stopped account's calls go on (G8).
+func (c *accountStartCmd) Run(ctx context.Context, g *Globals) error {
+	return g.liftAccount(ctx, "The calls of %s go on.", "The calls of %s were not stopped.", func(e *env) (store.Account, bool, error) {
+		return e.StartAccount(ctx, c.Name, actor(), c.Reason)
+	})
+}
+
+func (g *Globals) liftAccount(ctx context.Context, done, already string, lift func(*env) (store.Account, bool, error)) error {
+	return g.with(ctx, func(e *env) error {
+		a, was, err := lift(e)
+		switch {
+		case err != nil:
+			return err
+		case g.JSON:
+			return printJSON(g.Out, map[string]any{"account": a, "changed": was})
+		case was:
+			fmt.Fprintf(g.Out, done+"\n", a.Name)
+		default:
+			fmt.Fprintf(g.Out, already+"\n", a.Name)
+		}
+		return nil
+	})
+}
+
+type accountDriversCmd struct{}
+
+// Run lists the drivers.
+func (c *accountDriversCmd) Run(_ context.Context, g *Globals) error {
+	var infos []carrier.Info
+	for _, name := range carrier.Names() {
+		d, err := carrier.Lookup(name)
+		if err != nil {
+			return err
+		}
+		infos = append(infos, d.Info())
+	}
+	if g.JSON {
+		return printJSON(g.Out, infos)
+	}
+	for _, i := range infos {
+		fmt.Fprintf(g.Out, "%s  %s, %s\n", i.Name, i.Title, i.DefaultBaseURL)
+		for _, f := range slices.Concat(i.Credentials, i.Settings) {
+			kind := map[bool]string{true: "credential", false: "setting"}[f.Secret]
+			need := map[bool]string{true: "required", false: "optional"}[f.Required]
+			fmt.Fprintf(g.Out, "  %-10s %-14s %s; %s\n", kind, f.Name, need, f.Help)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,134 @@
+// Package cli carries out the commands of the program simwarden.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+
+	"github.com/alecthomas/kong"
+
+	_ "github.com/simwarden/simwarden/carrier/all" // every driver there is
+	"github.com/simwarden/simwarden/internal/api"
+	"github.com/simwarden/simwarden/internal/fault"
+	"github.com/simwarden/simwarden/internal/plans"
+	"github.com/simwarden/simwarden/internal/store"
+	"github.com/simwarden/simwarden/internal/transfer"
+)
+
+// The exit codes, that scripts can trust.
+const (
+	ExitOK       = 0
+	ExitFailed   = 1 // it could not be done; the message says why
+	ExitUsage    = 2 // the command line or the input is wrong; nothing was done
+	ExitNotFound = 3 // what was named is not there
+	ExitFindings = 4 // it was done, and there is something to look at (doctor, diff --exit-code, import)
+)
+
+// errFindings makes the exit code ExitFindings; it has been told already.
+var errFindings = errors.New("there is something to look at")
+
+// Globals are the flags that every command takes.
+type Globals struct {
+	DataDir     string `name:"data-dir" env:"SIMWARDEN_DATA" help:"Where the private Postgres and the key file live. Default: /var/lib/simwarden as root, else ~/.local/share/simwarden." placeholder:"DIR" type:"path"`
+	DatabaseURL string `name:"database-url" env:"SIMWARDEN_DATABASE_URL" help:"A Postgres of your own (postgres://user@host/database) in place of the private one." placeholder:"URL"`
+	JSON        bool   `name:"json" help:"Print JSON."`
+	Verbose     bool   `short:"v" help:"Log more, to standard error."`
+
+	Out io.Writer `kong:"-"`
+	Err io.Writer `kong:"-"`
+	In  io.Reader `kong:"-"`
+}
+
+// commands is the command line.
+type commands struct {
+	Globals
+
+	Serve     serveCmd     `cmd:"" help:"Run simwarden: poll, decide, command, confirm; REST API on 127.0.0.1."`
+	Demo      demoCmd      `cmd:"" help:"Show the main job on simulated carriers with faults; needs no configuration."`
+	Explain   explainCmd   `cmd:"" help:"Say why a SIM is as it is, what is under way and what happens next."`
+	Sims      simsCmd      `cmd:"" help:"List SIMs."`
+	Diff      diffCmd      `cmd:"" help:"List what would change now, and why, without changing anything."`
+	Sim       simCmd       `cmd:"" help:"Suspend or resume one SIM by hand."`
+	Polling   pollingCmd   `cmd:"" help:"Pause or resume the polling of a SIM."`
+	Account   accountCmd   `cmd:"" help:"Carrier accounts: add, list, test, observe or act."`
+	Group     groupCmd     `cmd:"" help:"Limit groups: list, monitor or enforce, rates."`
+	Plan      planCmd      `cmd:"" help:"Plans that are sold."`
+	Subscribe subscribeCmd `cmd:"" help:"Buy a plan for a SIM, or queue it behind the current one."`
+	Refund    refundCmd    `cmd:"" help:"Take a subscription back."`
+	Import    importCmd    `cmd:"" help:"Import SIMs or subscriptions from CSV, with a dry run and row errors."`
+	Token     tokenCmd     `cmd:"" help:"Tokens for the REST API."`
+	Alerts    alertsCmd    `cmd:"" help:"List open alerts."`
+	Doctor    doctorCmd    `cmd:"" help:"Check the installation: versions, partitions, clock, disk, keys."`
+	Migrate   migrateCmd   `cmd:"" help:"Bring the database's schema up to this version."`
+	Lab       labCmd       `cmd:"" help:"Run simulated carriers over HTTP, with faults."`
+	Bench     benchCmd     `cmd:"" help:"Measure, and print JSON."`
+	Points    pointsCmd    `cmd:"" name:"fault-points" hidden:"" help:"List the named crash points."`
+	Version   versionCmd   `cmd:"" help:"Print the version."`
+}
+
+// Main runs the program with its arguments and gives the exit code.
+func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
+	c := commands{Globals: Globals{Out: out, Err: errOut, In: in}}
+	exit := -1
+	parser, err := kong.New(&c, kong.Name("simwarden"),
+		kong.Description("Keeps every SIM of an IoT fleet in the state it should be in, across carriers, and can always say why."),
+		kong.UsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Writers(out, errOut), kong.Exit(func(code int) { exit = code }),
+		kong.Help(helpThenExit))
+	if err != nil {
+		fmt.Fprintln(errOut, "simwarden:", err)
+		return ExitFailed
+	}
+	kctx, err := parser.Parse(args)
+	if exit >= 0 { // --help has printed
+		return exit
+	}
+	if err != nil {
+		fmt.Fprintf(errOut, "simwarden: %v\nSee: simwarden --help\n", err)
+		return ExitUsage
+	}
+	if err := fault.ArmFromEnv(); err != nil {
+		fmt.Fprintln(errOut, "simwarden:", err)
+		return ExitUsage
+	}
+	kctx.BindTo(ctx, (*context.Context)(nil))
+	return exitCode(kctx.Run(&c.Globals), errOut)
+}
+
+func helpThenExit(options kong.HelpOptions, ctx *kong.Context) error {
+	return kong.DefaultHelpPrinter(options, ctx)
+}
+
+// exitCode tells the error, if any, and gives its exit code.
+func exitCode(err error, errOut io.Writer) int {
+	switch {
+	case err == nil:
+		return ExitOK
+	case errors.Is(err, errFindings):
+		return ExitFindings
+	}
+	fmt.Fprintln(errOut, "simwarden:", err)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return ExitNotFound
+	case errors.Is(err, api.ErrBadInput), errors.Is(err, store.ErrAmbiguousICCID), errors.Is(err, plans.ErrPlanInvalid),
+		errors.Is(err, store.ErrAccountExists), errors.Is(err, store.ErrPlanExists), errors.Is(err, transfer.ErrFile):
+		return ExitUsage
+	}
+	return ExitFailed
+}
+
+// actor names who runs the command, for records and the audit log.
+func actor() string {
+	if name := os.Getenv("SUDO_USER"); name != "" {
+		return "cli:" + name
+	}
+	if u, err := user.Current(); err == nil {
+		return "cli:" + u.Username
+	}
+	return "cli:unknown"
+}

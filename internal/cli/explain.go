@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/simwarden/simwarden"
+	"github.com/simwarden/simwarden/internal/api"
+	"github.com/simwarden/simwarden/internal/store"
+)
+
+type explainCmd struct {
+	ICCID string `arg:"" help:"The SIM's ICCID, with or without its check digit."`
+}
+
+// Run explains one SIM (R5).
+func (c *explainCmd) Run(ctx context.Context, g *Globals) error {
+	return g.with(ctx, func(e *env) error {
+		x, err := e.Explain(ctx, c.ICCID)
+		if err != nil {
+			return err
+		}
+		if g.JSON {
+			return printJSON(g.Out, x)
+		}
+		explainText(g, x)
+		return nil
+	})
+}
+
+func explainText(g *Globals, x api.Explanation) {
+	p := func(format string, args ...any) { fmt.Fprintf(g.Out, format+"\n", args...) }
+	p("SIM %s  %s, account %s (%s, %s)", x.SIM.ICCID, x.SIM.Label, x.Account.Name, x.Account.Driver, x.Account.Mode)
+	p("%s", x.Summary)
+	p("")
+	p("State     %s, carrier's word %q, extended %s; read %s", x.SIM.State, x.SIM.RawState, x.SIM.Extended, when(x.SIM.StateReadAt, x.At))
+	if x.SIM.UsageCounterBytes != nil {
+		p("Usage     %s in the carrier's period, %s in all; read %s", bytesText(*x.SIM.UsageCounterBytes), bytesText(x.SIM.LifetimeBytes), when(x.SIM.UsageReadAt, x.At))
+	}
+	p("Wanted    %s%s", x.Decision.Desired, because(x.Decision))
+	for _, r := range x.Decision.Reasons {
+		since := ""
+		if !r.SinceAt.IsZero() {
+			since = ", since " + when(r.SinceAt, x.At)
+		}
+		p("Reason    %s (%s): %s%s", r.Reason, r.Owner, clean(r.Evidence, 120), since)
+	}
+	p("Checks")
+	for _, k := range x.Decision.Checks {
+		mark := "ok  "
+		if !k.Passed {
+			mark = "FAIL"
+		}
+		age := ""
+		if !k.AsOf.IsZero() {
+			age = "; read " + ago(k.AsOf, x.At)
+		}
+		p("  %s  %s: %s%s", mark, k.Name, clean(k.Saw, 120), age)
+	}
+	if x.Open != nil {
+		commandText(g, "Open command", *x.Open, x)
+	} else {
+		p("Open command  none")
+	}
+	if x.Last != nil {
+		commandText(g, "Last command", *x.Last, x)
+	}
+	if len(x.Subscriptions) > 0 {
+		p("Plans")
+		for _, b := range x.Subscriptions {
+			p("  %s", subscriptionText(b, x))
+		}
+	}
+	p("What happens next")
+	for _, n := range x.Next {
+		at := "then"
+		if !n.At.IsZero() {
+			at = when(n.At, x.At)
+		}
+		p("  %s: %s", at, n.What)
+	}
+	p("What happened")
+	for _, ev := range slices.Backward(x.Timeline) {
+		p("  %s  %-18s %s  by %s", ev.At.Format("2006-01-02 15:04:05Z"), ev.Kind, eventText(ev.Data), ev.Actor)
+	}
+}
+
+func because(d simwarden.Decision) string {
+	switch {
+	case d.Reason != "" && d.Because != "":
+		return fmt.Sprintf(": %s (%s)", d.Reason, strings.ReplaceAll(d.Because, "_", " "))
+	case d.Reason != "":
+		return ": " + string(d.Reason)
+	case d.Because != "":
+		return " (" + strings.ReplaceAll(d.Because, "_", " ") + ")"
+	}
+	return ""
+}
+
+func commandText(g *Globals, name string, c store.Command, x api.Explanation) {
+	fmt.Fprintf(g.Out, "%s  %d: %s, %s, scene %s, reason %s, asked by %s, %d attempts, opened %s\n",
+		name, c.ID, c.Direction, c.State, c.Scene, c.Reason, c.AskedBy, c.Attempt, when(c.CreatedAt, x.At))
+	if c.HeldBy != "" {
+		fmt.Fprintf(g.Out, "  waits for: %s\n", c.HeldBy)
+	}
+	if c.LastClass != "" {
+		fmt.Fprintf(g.Out, "  last answer: %s %s %s\n", c.LastClass, c.LastCode, clean(c.LastMessage, 160))
+	}
+	if c.EndBecause != "" {
+		fmt.Fprintf(g.Out, "  ended %s: %s\n", when(c.EndedAt, x.At), clean(c.EndBecause, 160))
+	}
+}
+
+func subscriptionText(b simwarden.Subscription, x api.Explanation) string {
+	text := fmt.Sprintf("%d %s (%s) %s, used %s of %s", b.ID, b.PlanCode, b.Kind, b.State, bytesText(b.UsedBytes), bytesText(b.AllowanceBytes))
+	if !b.StartAt.IsZero() {
+		text += fmt.Sprintf(", %s until %s", b.StartAt.Format("2006-01-02 15:04:05Z"), when(b.EndAt, x.At))
+	}
+	return text
+}
+
+// eventText prints an event's data on one line, in the order of its keys.
+func eventText(data json.RawMessage) string {
+	var m map[string]any
+	if json.Unmarshal(data, &m) != nil || len(m) == 0 {
+		return ""
+	}
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	parts := make([]string, 0, len(keys))
+	for _, k := range keys {
+		if v := fmt.Sprint(m[k]); v != "" && v != "0" && v != "<nil>" {
+			parts = append(parts, k+"="+v)
+		}
+	}
+	return clean(strings.Join(parts, " "), 140)
+}

@@ -1,0 +1,259 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/simwarden/simwarden"
+	"github.com/simwarden/simwarden/internal/api"
+)
+
+type groupCmd struct {
+	List groupListCmd `cmd:"" help:"List limit groups with their limits."`
+	Mode groupModeCmd `cmd:"" help:"monitor: count what would have been held back; enforce: hold it back."`
+	Rate groupRateCmd `cmd:"" help:"Set how many calls of an operation a second may carry."`
+}
+
+type groupListCmd struct{}
+
+// Run lists the limit groups.
+func (c *groupListCmd) Run(ctx context.Context, g *Globals) error {
+	return g.with(ctx, func(e *env) error {
+		groups, err := e.LimitGroups(ctx)
+		if err != nil {
+			return err
+		}
+		if g.JSON {
+			return printJSON(g.Out, groups)
+		}
+		for _, group := range groups {
+			fmt.Fprintf(g.Out, "%s  %s\n", group.Name, group.Mode)
+			for op, n := range group.PerSecond {
+				name := string(op)
+				if name == "" {
+					name = "any other"
+				}
+				fmt.Fprintf(g.Out, "  %-14s %d/s\n", name, n)
+			}
+		}
+		return nil
+	})
+}
+
+type groupModeCmd struct {
+	Name string `arg:"" help:"The limit group."`
+	Mode string `arg:"" enum:"monitor,enforce" help:"monitor or enforce."`
+}
+
+// Run switches between monitor and enforce (G3).
+func (c *groupModeCmd) Run(ctx context.Context, g *Globals) error {
+	mode := simwarden.GroupMode(c.Mode)
+	return g.changeGroup(ctx, c.Name, api.LimitGroupChange{Mode: &mode})
+}
+
+type groupRateCmd struct {
+	Name      string `arg:"" help:"The limit group."`
+	Operation string `arg:"" help:"The operation, such as query_state; any for those without a limit of their own."`
+	PerSecond int    `arg:"" help:"Calls a second; 0 takes the limit away."`
+}
+
+// Run sets a limit (G2).
+func (c *groupRateCmd) Run(ctx context.Context, g *Globals) error {
+	op := simwarden.Operation(c.Operation)
+	if c.Operation == "any" {
+		op = ""
+	}
+	return g.changeGroup(ctx, c.Name, api.LimitGroupChange{PerSecond: map[simwarden.Operation]int{op: c.PerSecond}})
+}
+
+func (g *Globals) changeGroup(ctx context.Context, name string, change api.LimitGroupChange) error {
+	return g.with(ctx, func(e *env) error {
+		group, err := e.ChangeLimitGroup(ctx, name, change, actor())
+		if err != nil {
+			return err
+		}
+		if g.JSON {
+			return printJSON(g.Out, group)
+		}
+		fmt.Fprintf(g.Out, "Limit group %s is changed; running nodes take it up within seconds.\n", group.Name)
+		return nil
+	})
+}
+
+type planCmd struct {
+	Add  planAddCmd  `cmd:"" help:"Add a plan."`
+	List planListCmd `cmd:"" help:"List the plans."`
+}
+
+type planAddCmd struct {
+	Code      string `arg:"" help:"Short and unique, as you will type it."`
+	Name      string `help:"As people read it; default: the code."`
+	Kind      string `enum:"main,addon" default:"main" help:"main keeps a SIM running; addon adds data to it."`
+	Allowance string `required:"" help:"Data per reset period: 500MB, 2GB, 1GiB, a number of bytes, or unlimited."`
+	Validity  string `required:"" help:"How long it runs: 30d, 1mo, month-end, or 90s for demonstrations."`
+	Reset     string `default:"none" help:"When the allowance is full again: none, month (calendar), or every N days, such as 30d."`
+	Zone      string `default:"UTC" help:"IANA time zone in which days and months are counted."`
+}
+
+// Run adds a plan (L4).
+func (c *planAddCmd) Run(ctx context.Context, g *Globals) error {
+	p := simwarden.Plan{Code: c.Code, Name: c.Name, Kind: simwarden.PlanKind(c.Kind), Zone: c.Zone}
+	if p.Name == "" {
+		p.Name = c.Code
+	}
+	var err error
+	if p.AllowanceBytes, err = parseBytes(c.Allowance); err != nil {
+		return err
+	}
+	if p.ValidityUnit, p.ValidityCount, err = parseValidity(c.Validity); err != nil {
+		return err
+	}
+	if p.Reset, p.ResetDays, err = parseReset(c.Reset); err != nil {
+		return err
+	}
+	return g.with(ctx, func(e *env) error {
+		p, err := e.AddPlan(ctx, p, actor())
+		if err != nil {
+			return err
+		}
+		if g.JSON {
+			return printJSON(g.Out, p)
+		}
+		fmt.Fprintf(g.Out, "Plan %s is added. Buy it for a SIM: simwarden subscribe ICCID %s\n", p.Code, p.Code)
+		return nil
+	})
+}
+
+// byteUnits are the units that people write, longest first.
+var byteUnits = []struct {
+	name  string
+	bytes int64
+}{
+	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40},
+	{"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"B", 1}, {"", 1},
+}
+
+func parseBytes(text string) (int64, error) {
+	if text == "unlimited" {
+		return simwarden.UnlimitedBytes, nil
+	}
+	for _, u := range byteUnits {
+		digits, ok := strings.CutSuffix(text, u.name)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseInt(strings.TrimSpace(digits), 10, 64)
+		if err != nil || n < 0 || n > (1<<62)/u.bytes {
+			break
+		}
+		return n * u.bytes, nil
+	}
+	return 0, usage("allowance %q: give a whole number with B, kB, MB, GB, KiB, MiB or GiB, or unlimited", text)
+}
+
+func parseValidity(text string) (simwarden.ValidityUnit, int, error) {
+	if text == "month-end" {
+		return simwarden.ValidityMonthEnd, 1, nil
+	}
+	for _, u := range []struct {
+		suffix string
+		unit   simwarden.ValidityUnit
+	}{{"mo", simwarden.ValidityMonths}, {"d", simwarden.ValidityDays}, {"s", simwarden.ValiditySeconds}} {
+		if digits, ok := strings.CutSuffix(text, u.suffix); ok {
+			if n, err := strconv.Atoi(digits); err == nil {
+				return u.unit, n, nil
+			}
+		}
+	}
+	return "", 0, usage("validity %q: give days as 30d, months as 1mo, month-end, or seconds as 90s", text)
+}
+
+func parseReset(text string) (simwarden.ResetKind, int, error) {
+	switch text {
+	case "none":
+		return simwarden.ResetNone, 0, nil
+	case "month":
+		return simwarden.ResetCalendarMonth, 0, nil
+	}
+	if digits, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := strconv.Atoi(digits); err == nil {
+			return simwarden.ResetCycle, n, nil
+		}
+	}
+	return "", 0, usage("reset %q: give none, month, or a number of days as 30d", text)
+}
+
+// usage is an error about what was typed.
+func usage(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{api.ErrBadInput}, args...)...)
+}
+
+type planListCmd struct{}
+
+// Run lists the plans.
+func (c *planListCmd) Run(ctx context.Context, g *Globals) error {
+	return g.with(ctx, func(e *env) error {
+		list, err := e.Plans(ctx)
+		if err != nil {
+			return err
+		}
+		if g.JSON {
+			return printJSON(g.Out, list)
+		}
+		t := newTable("CODE", "KIND", "ALLOWANCE", "VALIDITY", "RESET", "ZONE", "NAME")
+		for _, p := range list {
+			t.add(p.Code, string(p.Kind), bytesText(p.AllowanceBytes), fmt.Sprintf("%d %s", p.ValidityCount, p.ValidityUnit), string(p.Reset), p.Zone, p.Name)
+		}
+		t.print(g.Out)
+		return nil
+	})
+}
+
+type subscribeCmd struct {
+	ICCID string `arg:"" help:"The SIM's ICCID."`
+	Plan  string `arg:"" help:"The plan's code."`
+}
+
+// Run buys or queues a plan.
+func (c *subscribeCmd) Run(ctx context.Context, g *Globals) error {
+	return g.with(ctx, func(e *env) error {
+		b, err := e.Subscribe(ctx, c.ICCID, c.Plan, actor())
+		if err != nil {
+			return err
+		}
+		return g.subscription(e, b)
+	})
+}
+
+type refundCmd struct {
+	ID     int64  `arg:"" help:"The subscription's number; see: simwarden explain ICCID."`
+	Reason string `required:"" help:"Why; kept in the audit log."`
+}
+
+// Run takes a subscription back (L3).
+func (c *refundCmd) Run(ctx context.Context, g *Globals) error {
+	return g.with(ctx, func(e *env) error {
+		b, err := e.Refund(ctx, simwarden.SubscriptionID(c.ID), actor(), c.Reason)
+		if err != nil {
+			return err
+		}
+		return g.subscription(e, b)
+	})
+}
+
+func (g *Globals) subscription(e *env, b simwarden.Subscription) error {
+	if g.JSON {
+		return printJSON(g.Out, b)
+	}
+	switch b.State {
+	case simwarden.SubscriptionQueued:
+		fmt.Fprintf(g.Out, "Subscription %d (%s) is queued: it begins when the current plan ends.\n", b.ID, b.PlanCode)
+	case simwarden.SubscriptionActive, simwarden.SubscriptionExhausted:
+		fmt.Fprintf(g.Out, "Subscription %d (%s) is %s until %s.\n", b.ID, b.PlanCode, b.State, when(b.EndAt, e.Store.Now()))
+	default:
+		fmt.Fprintf(g.Out, "Subscription %d (%s) is %s.\n", b.ID, b.PlanCode, b.State)
+	}
+	return nil
+}

@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/simwarden/simwarden/internal/fault"
+	"github.com/simwarden/simwarden/internal/store"
+)
+
+type migrateCmd struct{}
+
+// Run brings the schema up to date.
+func (c *migrateCmd) Run(ctx context.Context, g *Globals) error {
+	e, err := g.open(ctx, openOptions{migrate: true, conns: 4})
+	if err != nil {
+		return err
+	}
+	defer e.close()
+	made, err := e.Store.EnsurePartitions(ctx, e.Store.Now())
+	if err != nil {
+		return err
+	}
+	if g.JSON {
+		return printJSON(g.Out, map[string]any{"schema_version": store.SchemaVersion(), "partitions_made": made})
+	}
+	fmt.Fprintf(g.Out, "The schema is at version %d; %d partitions were made.\n", store.SchemaVersion(), len(made))
+	return nil
+}
+
+type alertsCmd struct {
+	Limit int `help:"At most so many." default:"50"`
+}
+
+// Run lists open alerts.
+func (c *alertsCmd) Run(ctx context.Context, g *Globals) error {
+	return g.with(ctx, func(e *env) error {
+		alerts, err := e.Store.OpenAlerts(ctx, min(max(c.Limit, 1), 1000))
+		if err != nil {
+			return err
+		}
+		if g.JSON {
+			return printJSON(g.Out, alerts)
+		}
+		if len(alerts) == 0 {
+			fmt.Fprintln(g.Out, "No alert is open.")
+			return nil
+		}
+		now := e.Store.Now()
+		for _, a := range alerts {
+			fmt.Fprintf(g.Out, "%d  %s  %s, %d times, last %s\n    %s\n", a.ID, a.Kind, when(a.At, now), a.Times, ago(a.LastAt, now), clean(a.Message, 300))
+		}
+		return nil
+	})
+}
+
+type pointsCmd struct{}
+
+// Run lists the crash points.
+func (c *pointsCmd) Run(_ context.Context, g *Globals) error {
+	for _, name := range fault.Points() {
+		fmt.Fprintln(g.Out, name)
+	}
+	return nil
+}
+
+type versionCmd struct{}
+
+// Run prints the version that the binary was built from.
+func (c *versionCmd) Run(_ context.Context, g *Globals) error {
+	version := "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		version = info.Main.Version
+	}
+	fmt.Fprintf(g.Out, "simwarden %s, schema %d\n", version, store.SchemaVersion())
+	return nil
+}
