@@ -65,8 +65,7 @@ func (p *pass) tick(ctx context.Context) error {
 		}
 	}
 	p.lease = lease
-	due := int64(float64(p.total)*float64(now.Sub(p.startedAt))/float64(p.interval)) + 1 - p.done
-	for due = min(due, maxPerTick); due > 0; {
+	for due := min(p.due(now), maxPerTick); due > 0; {
 		n, err := p.judge(ctx, int(min(due, periodicBatch)))
 		if err != nil {
 			return err
@@ -77,6 +76,16 @@ func (p *pass) tick(ctx context.Context) error {
 		due -= int64(n)
 	}
 	return p.e.Store.SetCursor(ctx, p.lease, strconv.FormatInt(int64(p.after), 10))
+}
+
+// due is how many SIMs are to be judged now. The walk is paced by the fleet as it was counted at its
+// beginning; what has come to it since is judged when the interval is over.
+func (p *pass) due(now time.Time) int64 {
+	elapsed := now.Sub(p.startedAt)
+	if elapsed >= p.interval {
+		return maxPerTick
+	}
+	return int64(float64(p.total)*float64(elapsed)/float64(p.interval)) + 1 - p.done
 }
 
 func (p *pass) begin(ctx context.Context, now time.Time) (err error) {

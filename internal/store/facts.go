@@ -35,10 +35,12 @@ type SIMFacts struct {
 // that do not exist are left out. Whoever decides or orders for a SIM goes through here, so that
 // no two do so at the same time.
 func (tx *Tx) Facts(ctx context.Context, ids []simwarden.SIMID) ([]SIMFacts, error) {
+	// The lock is a statement of its own: one that waits for a lock still sees other tables as they
+	// were when it began, and would miss the command that the holder of the lock has just opened.
+	if err := tx.lockSIMs(ctx, ids); err != nil {
+		return nil, err
+	}
 	rows, err := tx.Query(ctx, `
-		WITH locked AS MATERIALIZED (
-			SELECT * FROM poll_state WHERE sim_id = ANY($1) ORDER BY sim_id FOR NO KEY UPDATE
-		)
 		SELECT s.id, s.account_id, coalesce(s.device_id, 0), s.iccid,
 			p.state, p.pending, p.extended, p.raw_state, p.state_read_at,
 			p.realname, p.realname_read_at, p.usage_read_at, p.usage_true_at,
@@ -47,10 +49,11 @@ func (tx *Tx) Facts(ctx context.Context, ids []simwarden.SIMID) ([]SIMFacts, err
 			s.failed_direction, s.reopen_at, s.drifting_at, p.lifetime_bytes, p.usage_counter_bytes, p.usage_period_start_at,
 			p.settled, p.desired, p.reason, p.because, p.reasons,
 			coalesce(c.id, 0), coalesce(c.direction, ''), coalesce(c.state, ''), coalesce(c.scene, '')
-		FROM locked p
+		FROM poll_state p
 		JOIN sim s ON s.id = p.sim_id
 		LEFT JOIN device d ON d.id = s.device_id
 		LEFT JOIN command c ON c.sim_id = s.id AND c.state IN ('queued', 'sending', 'verifying', 'confirming')
+		WHERE p.sim_id = ANY($1)
 		ORDER BY s.id`, ids)
 	if err != nil {
 		return nil, fmt.Errorf("facts of %d sims: %w", len(ids), err)
