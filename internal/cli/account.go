@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -281,11 +280,15 @@ func (c *accountDriversCmd) Run(_ context.Context, g *Globals) error {
 	}
 	for _, i := range infos {
 		fmt.Fprintf(g.Out, "%s  %s, %s\n", i.Name, i.Title, i.DefaultBaseURL)
-		for _, f := range slices.Concat(i.Credentials, i.Settings) {
-			kind := map[bool]string{true: "credential", false: "setting"}[f.Secret]
-			need := map[bool]string{true: "required", false: "optional"}[f.Required]
-			fmt.Fprintf(g.Out, "  %-10s %-14s %s; %s\n", kind, f.Name, need, f.Help)
-		}
+		printFields(g.Out, "--credential", i.Credentials)
+		printFields(g.Out, "--setting", i.Settings)
 	}
 	return nil
+}
+
+func printFields(w io.Writer, flag string, fields []carrier.Field) {
+	for _, f := range fields {
+		need := map[bool]string{true: "required", false: "optional"}[f.Required]
+		fmt.Fprintf(w, "  %-12s %-14s %s; %s\n", flag, f.Name, need, f.Help)
+	}
 }

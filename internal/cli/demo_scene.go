@@ -51,8 +51,8 @@ var demoLimits = map[simwarden.Operation]int{
 }
 
 const (
-	demoAllowanceBytes = 10_000_000
-	demoUsageScale     = 100
+	demoAllowanceBytes = 5_000_000
+	demoUsageScale     = 250
 )
 
 func newDemoScene(ctx context.Context, e *env, sims int, seed uint64) (*demoScene, error) {
@@ -115,7 +115,7 @@ func (s *demoScene) addPlans(ctx context.Context, tx *store.Tx) error {
 		return tx.AddPlan(ctx, p)
 	}
 	for _, seconds := range []int{12, 30, 60, 120, 300, 3600} {
-		p, err := add(simwarden.Plan{Code: fmt.Sprintf("m-%ds", seconds), Name: fmt.Sprintf("%d seconds, 10 MB", seconds), Kind: simwarden.PlanMain,
+		p, err := add(simwarden.Plan{Code: fmt.Sprintf("m-%ds", seconds), Name: fmt.Sprintf("%d seconds, 5 MB", seconds), Kind: simwarden.PlanMain,
 			AllowanceBytes: demoAllowanceBytes, ValidityCount: seconds})
 		if err != nil {
 			return err

@@ -108,7 +108,14 @@ func (e *env) openStore(ctx context.Context, o openOptions) (*store.Store, error
 			return e.openStore(ctx, o)
 		}
 	}
-	return s, err
+	if err != nil || !o.migrate {
+		return s, err
+	}
+	if _, err := s.EnsurePartitions(ctx, s.Now()); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("make partitions: %w", err)
+	}
+	return s, nil
 }
 
 // keyring opens the key file, and makes one only where nothing has been sealed yet.
