@@ -79,7 +79,7 @@ func (s *Service) AddAccount(ctx context.Context, n NewAccount, actor string) (s
 	if err := checkNewAccount(n); err != nil {
 		return store.Account{}, err
 	}
-	if err := checkDriver(n.Driver, n.BaseURL, n.Settings, n.Credentials); err != nil {
+	if err := s.checkDriver(n.Driver, n.BaseURL, n.Settings, n.Credentials); err != nil {
 		return store.Account{}, err
 	}
 	var a store.Account
@@ -116,7 +116,7 @@ func (s *Service) ChangeAccount(ctx context.Context, name string, c AccountChang
 		return a, err
 	}
 	if c.Credentials != nil {
-		if err := checkDriver(a.Driver, a.BaseURL, a.Settings, c.Credentials); err != nil {
+		if err := s.checkDriver(a.Driver, a.BaseURL, a.Settings, c.Credentials); err != nil {
 			return a, err
 		}
 	}
@@ -336,7 +336,7 @@ func isLoopbackHost(host string) bool {
 
 // checkDriver says whether the driver is there and finds in settings and credentials what it
 // needs, and nothing else. No error quotes a value.
-func checkDriver(name, baseURL string, settings map[string]string, credentials map[string]secret.Secret) error {
+func (s *Service) checkDriver(name, baseURL string, settings map[string]string, credentials map[string]secret.Secret) error {
 	driver, err := carrier.Lookup(name)
 	if err != nil {
 		return badInput("%v", err)
@@ -359,7 +359,7 @@ func checkDriver(name, baseURL string, settings map[string]string, credentials m
 	if err := checkFields("setting", info.Settings, given); err != nil {
 		return err
 	}
-	_, err = driver.Open(carrier.Config{BaseURL: baseURL, Credentials: values, Settings: settings, HTTP: noCalls{}, Now: time.Now})
+	_, err = driver.Open(carrier.Config{BaseURL: baseURL, Credentials: values, Settings: settings, HTTP: noCalls{}, Now: s.Clock.Now})
 	if err != nil {
 		return badInput("%s", secret.NewRedactor(secrets...).Text(err.Error()))
 	}

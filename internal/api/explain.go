@@ -21,8 +21,8 @@ type Explanation struct {
 	SIM           store.SIM                `json:"sim"`
 	Decision      simwarden.Decision       `json:"decision"`
 	Drifting      bool                     `json:"drifting"` // not as wanted, and nothing under way
-	Open          *store.Command           `json:"open_command"`
-	Last          *store.Command           `json:"last_command"`
+	Open          *store.Command           `json:"open_command,omitempty"`
+	Last          *store.Command           `json:"last_command,omitempty"`
 	Subscriptions []simwarden.Subscription `json:"subscriptions"`
 	Timeline      []store.Event            `json:"timeline"`
 	Next          []Next                   `json:"next"`
@@ -73,6 +73,9 @@ func (s *Service) Explain(ctx context.Context, iccid string) (Explanation, error
 	}
 	if e.Timeline, err = s.Store.Timeline(ctx, sim.ID, explainTimeline); err != nil {
 		return Explanation{}, err
+	}
+	if e.Timeline == nil {
+		e.Timeline = []store.Event{}
 	}
 	_, needs := rules.NeedsCommand(e.Decision, judged.Facts)
 	e.Drifting = needs && e.Open == nil

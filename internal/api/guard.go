@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"path"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -114,12 +115,16 @@ func recoverPanics(log *slog.Logger, next http.Handler) http.Handler {
 }
 
 // cleanInput refuses what no column of text takes: control characters and broken UTF-8 in the path
-// and query. Bodies are looked at where they are decoded.
+// and query; and paths that are not in their shortest form. Bodies are looked at where they are decoded.
 func cleanInput(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		query, err := url.QueryUnescape(r.URL.RawQuery)
 		if err != nil || !cleanText(query) || !cleanText(r.URL.Path) {
 			writeProblem(w, r, newProblem(http.StatusBadRequest, "bad_request", "the path or query has control characters or is not UTF-8"))
+			return
+		}
+		if r.URL.Path != "/" && path.Clean(r.URL.Path) != strings.TrimSuffix(r.URL.Path, "/") { // the mux would redirect, with a page
+			writeProblem(w, r, newProblem(http.StatusNotFound, "no_such_route", "there is nothing at a path with empty or dotted parts"))
 			return
 		}
 		next.ServeHTTP(w, r)

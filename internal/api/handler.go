@@ -42,7 +42,9 @@ func NewHandler(o Options) (http.Handler, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	routes := http.NewServeMux()
-	newREST(o, routes)
+	if err := newREST(o, routes); err != nil {
+		return nil, fmt.Errorf("make the API: %w", err)
+	}
 	outer := http.NewServeMux()
 	outer.Handle(Prefix+"/", crossOrigin(authenticate(o.Service, o.Log, jsonOnly(record(o.Log, known(routes))))))
 	outer.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeStatus(w, "ok") })
@@ -91,13 +93,13 @@ type rest struct {
 	log     *slog.Logger
 }
 
-func newREST(o Options, mux *http.ServeMux) *rest {
+func newREST(o Options, mux *http.ServeMux) error {
 	config := huma.DefaultConfig("simwarden", "1")
 	config.Info.Description = "Keeps every SIM of a fleet in the state it should be in. " +
 		"All instants are UTC. Errors are RFC 9457. The words that fields hold are listed by GET /enumerations."
 	config.Info.License = &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"}
-	config.OpenAPIPath = Prefix + "/openapi"
-	config.DocsPath, config.SchemasPath, config.CreateHooks = "", "", nil
+	// huma's own routes for the document make it at the first request, without a lock.
+	config.OpenAPIPath, config.DocsPath, config.SchemasPath, config.CreateHooks = "", "", "", nil
 	config.RejectUnknownQueryParameters = true
 	format := huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: unmarshalClean}
 	config.Formats = map[string]huma.Format{"application/json": format, "json": format} // the latter is problem+json
@@ -114,7 +116,15 @@ func newREST(o Options, mux *http.ServeMux) *rest {
 	r.alerts()
 	r.errorRules()
 	r.reports()
-	return r
+	document, err := json.Marshal(r.api.OpenAPI())
+	if err != nil {
+		return err
+	}
+	mux.HandleFunc("GET "+Prefix+"/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/openapi+json")
+		_, _ = w.Write(document) // whoever asked may have gone
+	})
+	return nil
 }
 
 var errControl = errors.New("control characters in text")

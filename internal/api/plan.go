@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"unicode/utf8"
 
 	"github.com/simwarden/simwarden"
 	"github.com/simwarden/simwarden/internal/plans"
@@ -21,8 +22,8 @@ func (s *Service) AddPlan(ctx context.Context, p simwarden.Plan, actor string) (
 	if !nameShape.MatchString(p.Code) {
 		return p, badInput("a plan's code has 1 to 64 letters, digits, dots, hyphens and underscores, and begins with a letter or digit")
 	}
-	if len(p.Name) > 200 {
-		return p, badInput("a plan's name has at most 200 bytes")
+	if utf8.RuneCountInString(p.Name) > 200 || !cleanText(p.Name) {
+		return p, badInput("a plan's name has at most 200 characters, none of them a control character")
 	}
 	if err := plans.Check(p); err != nil {
 		return p, err

@@ -84,6 +84,19 @@ func alternates(n int) []string {
 	return out
 }
 
+func TestANumberThatFitsTwoCardsIsRefused(t *testing.T) {
+	w, a, _ := fleet(t)
+	const bare = "898604A400000000001" // with letters no check digit can be told apart from a number
+	w.tx(func(ctx context.Context, tx *store.Tx) error {
+		_, err := tx.AddSIMs(ctx, a, []store.NewSIM{{ICCID: simwarden.MustParseICCID(bare + "1")}, {ICCID: simwarden.MustParseICCID(bare + "2")}}, 0)
+		return err
+	})
+	if got := w.want(http.StatusConflict, "GET", "/api/v1/sims/"+bare, nil); got["code"] != "ambiguous_iccid" {
+		t.Errorf("which of the two is meant? (I6): %v", got)
+	}
+	w.want(http.StatusOK, "GET", "/api/v1/sims/"+bare+"2", nil)
+}
+
 func TestPollingIsPausedAndTakenUpAgain(t *testing.T) {
 	w, _, id := fleet(t)
 	got := w.want(http.StatusOK, "POST", simURL(1, "/polling/pause"), map[string]any{"reason": "customer asked"})
@@ -123,7 +136,7 @@ func TestAPersonSuspendsAndResumes(t *testing.T) {
 	if len(at(t, all, "items").([]any)) != 1 {
 		t.Errorf("the command is not in the list of all: %v", all)
 	}
-	w.want(http.StatusOK, "POST", simURL(1, "/resume"), map[string]any{"reason": "found"})
+	w.want(http.StatusOK, "POST", simURL(1, "/resume"), map[string]any{"reason": strings.Repeat("找", 500)}) // characters, not bytes
 	records := w.want(http.StatusOK, "GET", "/api/v1/records?iccid="+numbered(1).String(), nil)
 	if at(t, records, "items", 0, "status") == nil || at(t, records, "items", 0, "command_id") != commandID {
 		t.Errorf("the replaced suspend left no record (R1): %v", records)
@@ -296,6 +309,7 @@ func TestBadInputIsRefusedInWords(t *testing.T) {
 		{"a suspend without a reason", "POST", simURL(1, "/suspend"), map[string]any{}, 422, "bad_input", "validation"},
 		{"a suspend without a body", "POST", simURL(1, "/suspend"), nil, 400, "bad_request", "required"},
 		{"a reason with a NUL", "POST", simURL(1, "/suspend"), map[string]any{"reason": "a\x00b"}, 400, "bad_request", "validation"},
+		{"a reason of 501 characters", "POST", simURL(1, "/suspend"), map[string]any{"reason": strings.Repeat("x", 501)}, 422, "bad_input", "validation"},
 		{"an unknown plan", "POST", simURL(1, "/subscriptions"), map[string]any{"plan": "gold"}, 404, "not_found", `plan "gold"`},
 		{"a refund of what was never bought", "POST", "/api/v1/subscriptions/77/refund", map[string]any{"reason": "x"}, 404, "not_found", "subscription 77"},
 		{"a zone that does not exist", "POST", "/api/v1/plans", with("zone", "Mars/Olympus"), 422, "plan_invalid", "Asia/Shanghai"},

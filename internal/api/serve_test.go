@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -86,10 +87,17 @@ func TestAShutdownLetsRequestsFinish(t *testing.T) {
 	}()
 	<-arrived
 	stop()
+	waitUntil(t, "the listener is closed", func() bool {
+		conn, err := net.Dial("tcp", ln.Addr().String())
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err != nil
+	})
 	select {
 	case err := <-ended:
 		t.Fatalf("ended with a request under way: %v", err)
-	case <-time.After(50 * time.Millisecond):
+	default:
 	}
 	close(finish)
 	if got := <-answer; got != "whole" {
@@ -98,8 +106,16 @@ func TestAShutdownLetsRequestsFinish(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("a shutdown that was asked for: %v", err)
 	}
-	if _, err := net.Dial("tcp", ln.Addr().String()); err == nil {
-		t.Error("it still listens")
+}
+
+// waitUntil looks again and again, for ten seconds at most.
+func waitUntil(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !so(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("it does not come to be that %s", what)
+		}
+		runtime.Gosched()
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"github.com/simwarden/simwarden"
 	"github.com/simwarden/simwarden/internal/clock"
@@ -31,12 +32,12 @@ func badInput(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrBadInput}, args...)...)
 }
 
-// maxReason bounds what a person says of an action, in bytes.
+// maxReason bounds what a person says of an action, in characters.
 const maxReason = 500
 
 func checkReason(reason string) error {
-	if len(reason) > maxReason || !cleanText(reason) {
-		return badInput("a reason is text of at most %d bytes without control characters", maxReason)
+	if utf8.RuneCountInString(reason) > maxReason || !cleanText(reason) {
+		return badInput("a reason is text of at most %d characters without control characters", maxReason)
 	}
 	return nil
 }
