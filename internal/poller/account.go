@@ -50,6 +50,7 @@ type account struct {
 	sched     *schedule
 	epochs    map[int16]int64
 	list      [kinds]bool // a list serves this kind of check
+	swept     [kinds]sweeps
 	restUntil time.Time
 	faults    map[simwarden.SIMID]int       // times in a row, by SIM
 	aside     map[simwarden.SIMID]time.Time // until when its readings are left out
@@ -261,6 +262,9 @@ func (a *account) nudged(rows []store.ScheduleRow) {
 			}
 		}
 		a.sched.put(r, due)
+		if known || fresh <= fewNew {
+			a.sched.ask(r.SIMID)
+		}
 	}
 	if fresh > fewNew && a.list[0] {
 		a.poke(a.sweep)

@@ -36,6 +36,9 @@ func (a *account) dispatch(ctx context.Context) {
 		}
 		refs, err := a.refs(ctx, tasks)
 		if err != nil {
+			if ctx.Err() != nil {
+				return
+			}
 			a.p.o.Log.Error("poller: references", "account", a.name, "error", err)
 			a.putBack(tasks, a.p.o.Clock.Now().Add(a.p.pace.LimitedRetry))
 			continue
@@ -116,14 +119,23 @@ func (a *account) refs(ctx context.Context, tasks []task) (map[simwarden.SIMID]s
 	return out, nil
 }
 
-// still says whether the check is due by the database's word too: the owner of the list, perhaps
-// another node, may have read the SIM meanwhile.
+// still says whether the check is due where lists serve it. It is not where the list's owner,
+// perhaps another node, has read the SIM meanwhile, nor before two complete passes have left it out
+// (F32): on a large list a pass takes long. Whoever asked for a reading gets it.
 func (a *account) still(t task, ref store.PollRef) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	due := [kinds]time.Time{ref.StateAt, ref.UsageAt, ref.RealAt}[t.kind]
-	if !a.list[t.kind] || !due.After(a.p.o.Clock.Now().Add(tick)) {
+	now := a.p.o.Clock.Now()
+	if !a.list[t.kind] || t.asked {
 		return true
+	}
+	if !due.After(now.Add(tick)) {
+		read := [kinds]time.Time{ref.StateReadAt, ref.UsageReadAt}[t.kind]
+		if !a.swept[t.kind].mayName(read, now) {
+			return true
+		}
+		due = now.Add(a.every(t.kind))
 	}
 	a.sched.finish(t, a.sched.ticks(due))
 	a.poke(a.wake)
@@ -314,8 +326,10 @@ func (a *account) learn(ctx context.Context, keys []store.LearnedKey) {
 	if len(keys) == 0 {
 		return
 	}
-	if err := a.p.o.Sink.Learn(ctx, keys); err != nil {
-		a.tell(err, keys[0].SIMID)
+	if err := a.p.o.Sink.Learn(ctx, a.id, keys); err != nil {
+		if ctx.Err() == nil {
+			a.tell(err, keys[0].SIMID)
+		}
 		return
 	}
 	a.mu.Lock()

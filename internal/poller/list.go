@@ -50,6 +50,22 @@ type sweep struct {
 	odd       map[simwarden.SIMID]bool // usage that is not believed
 }
 
+// sweeps is what is known of the passes over a list of this account.
+type sweeps struct {
+	last, before time.Time // when the latest two complete passes began
+	pageAt       time.Time // when this node last had a page; zero: it does not sweep
+	broken       int       // passes in a row that broke off
+}
+
+// sweepSilence is how long after its last page a pass is trusted to go on.
+const sweepSilence = time.Minute
+
+// mayName says that a SIM that was last read at the instant may still be named by the pass under
+// way: it was not left out by two complete ones, and passes do not keep breaking off.
+func (s sweeps) mayName(read, now time.Time) bool {
+	return now.Sub(s.pageAt) < sweepSilence && s.broken < 2 && (s.before.IsZero() || !read.Before(s.before))
+}
+
 // sweeper makes passes over one list of an account. One node does so at a time.
 type sweeper struct {
 	*account
@@ -210,6 +226,9 @@ func (s *sweeper) readPages(ctx context.Context, cursor string, to chan<- page) 
 			return err
 		}
 		s.p.counters.pages.Add(1)
+		s.mu.Lock()
+		s.swept[s.kind].pageAt = s.p.o.Clock.Now()
+		s.mu.Unlock()
 		p := page{readings: got.Readings, next: got.Next, last: got.Next == ""}
 		select {
 		case to <- p:
@@ -476,6 +495,9 @@ func (s *sweeper) end(ctx context.Context, failed error, unknown int) {
 	}
 	s.mu.Unlock()
 	if failed != nil {
+		s.mu.Lock()
+		s.swept[s.kind].broken++
+		s.mu.Unlock()
 		if ctx.Err() == nil && !errors.Is(failed, errLeaseLost) {
 			s.p.o.Log.Warn("poller: a pass over a list broke off; nothing is concluded from it", "account", s.name, "list", kindAt[s.kind], "error", failed)
 			s.sweep.NextAt = now.Add(min(s.p.pace.RetryAfterError, every))
@@ -496,6 +518,9 @@ func (s *sweeper) end(ctx context.Context, failed error, unknown int) {
 		}
 	}
 	s.p.counters.passes.Add(1)
+	s.mu.Lock()
+	s.swept[s.kind].before, s.swept[s.kind].last, s.swept[s.kind].broken = s.swept[s.kind].last, s.sweep.BegunAt, 0
+	s.mu.Unlock()
 	if unknown > 0 {
 		s.p.o.Log.Info("poller: the carrier lists SIMs that are not in the fleet", "account", s.name, "list", kindAt[s.kind], "sims", unknown)
 	}

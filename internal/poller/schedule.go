@@ -46,6 +46,7 @@ const (
 	flagNew                      // its state was never read
 	flagBusy                     // a check is under way
 	flagNudged                   // its due times were read anew while busy
+	flagAsked                    // somebody waits for a reading, whatever lists will say
 )
 
 func (e *entry) is(f uint8) bool { return e.flags&f != 0 }
@@ -167,6 +168,13 @@ func (s *schedule) rename(id simwarden.SIMID, key string) {
 	}
 }
 
+// ask marks that somebody waits for a reading of the SIM.
+func (s *schedule) ask(id simwarden.SIMID) {
+	if slot, ok := s.byID[id]; ok {
+		s.entries[slot].flags |= flagAsked
+	}
+}
+
 // remove forgets a SIM.
 func (s *schedule) remove(id simwarden.SIMID) {
 	slot, ok := s.byID[id]
@@ -241,6 +249,7 @@ type task struct {
 	shard int16
 	state simwarden.State
 	due   int32
+	asked bool
 }
 
 // take gives the next check that is due and marks its SIM as busy; ok is false where none is, and
@@ -261,7 +270,7 @@ func (s *schedule) take(now int32) (t task, next int32, ok bool) {
 	due, kind := e.next()
 	s.out(slot)
 	e.flags = e.flags&^flagNudged | flagBusy
-	return task{id: e.id, kind: kind, shard: e.shard, state: stateAt[e.state], due: due}, 0, true
+	return task{id: e.id, kind: kind, shard: e.shard, state: stateAt[e.state], due: due, asked: e.is(flagAsked)}, 0, true
 }
 
 // finish ends a check and sets when the next one of its kind is due, unless the SIM's due times were
@@ -275,6 +284,7 @@ func (s *schedule) finish(t task, due int32) {
 	s.out(slot)
 	if !e.is(flagNudged) {
 		e.due[t.kind] = due
+		e.flags &^= flagAsked
 	}
 	e.flags &^= flagBusy | flagNudged
 	s.in(slot)

@@ -22,7 +22,7 @@ type Sink interface {
 	// may be given again; what a single row's fault is, is in Kept.
 	Keep(ctx context.Context, fence store.PollFence, rows []store.PollRow) (Kept, error)
 	// Learn keeps carriers' names for SIMs.
-	Learn(ctx context.Context, keys []store.LearnedKey) error
+	Learn(ctx context.Context, account simwarden.AccountID, keys []store.LearnedKey) error
 	// Close closes the polling of a SIM whose state check was answered by an error that says so (P5).
 	Close(ctx context.Context, id simwarden.SIMID, e *carrier.Error) error
 	// Missing tells of a SIM that the carrier did not know at two checks in a row, Found that it is
@@ -204,8 +204,8 @@ func (d Database) judgeAll(ctx context.Context, fence store.PollFence, batch []s
 }
 
 // Learn keeps names; see Sink.
-func (d Database) Learn(ctx context.Context, keys []store.LearnedKey) error {
-	_, err := d.Store.LearnKeys(ctx, keys)
+func (d Database) Learn(ctx context.Context, account simwarden.AccountID, keys []store.LearnedKey) error {
+	_, err := d.Store.LearnKeys(ctx, account, keys)
 	return err
 }
 
@@ -256,7 +256,7 @@ func (Discard) Keep(_ context.Context, _ store.PollFence, rows []store.PollRow) 
 }
 
 // Learn does nothing.
-func (Discard) Learn(context.Context, []store.LearnedKey) error { return nil }
+func (Discard) Learn(context.Context, simwarden.AccountID, []store.LearnedKey) error { return nil }
 
 // Close does nothing.
 func (Discard) Close(context.Context, simwarden.SIMID, *carrier.Error) error { return nil }

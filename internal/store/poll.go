@@ -199,12 +199,14 @@ type PollRef struct {
 	StateAt time.Time
 	UsageAt time.Time
 	RealAt  time.Time
+	// StateReadAt and UsageReadAt are when they were last read; zero: never.
+	StateReadAt, UsageReadAt time.Time
 }
 
 // PollRefs gives the references of SIMs; ids that do not exist are left out.
 func (s *Store) PollRefs(ctx context.Context, ids []simwarden.SIMID) ([]PollRef, error) {
 	rows, err := s.pool.Query(ctx, `
-		SELECT s.id, s.iccid, s.key, s.msisdn, s.imsi, p.state_due_at, p.usage_due_at, p.realname_due_at
+		SELECT s.id, s.iccid, s.key, s.msisdn, s.imsi, p.state_due_at, p.usage_due_at, p.realname_due_at, p.state_read_at, p.usage_read_at
 		FROM sim s JOIN poll_state p ON p.sim_id = s.id WHERE s.id = ANY($1)`, ids)
 	if err != nil {
 		return nil, fmt.Errorf("references of %d sims: %w", len(ids), err)
@@ -214,13 +216,15 @@ func (s *Store) PollRefs(ctx context.Context, ids []simwarden.SIMID) ([]PollRef,
 	for rows.Next() {
 		var r PollRef
 		var iccid string
-		if err := rows.Scan(&r.SIMID, &iccid, &r.Key, &r.MSISDN, &r.IMSI, &r.StateAt, &r.UsageAt, &r.RealAt); err != nil {
+		var stateRead, usageRead *time.Time
+		if err := rows.Scan(&r.SIMID, &iccid, &r.Key, &r.MSISDN, &r.IMSI, &r.StateAt, &r.UsageAt, &r.RealAt, &stateRead, &usageRead); err != nil {
 			return nil, fmt.Errorf("references of %d sims: %w", len(ids), err)
 		}
 		if r.ICCID, err = simwarden.ParseICCID(iccid); err != nil {
 			return nil, fmt.Errorf("sim %d: %w", r.SIMID, err)
 		}
 		r.StateAt, r.UsageAt, r.RealAt = r.StateAt.UTC(), r.UsageAt.UTC(), r.RealAt.UTC()
+		r.StateReadAt, r.UsageReadAt = timeOf(stateRead), timeOf(usageRead)
 		out = append(out, r)
 	}
 	return out, rows.Err()
@@ -275,17 +279,18 @@ type LearnedKey struct {
 	Key   string
 }
 
-// LearnKeys keeps the carrier's names for SIMs. One that another SIM of the account has is left
-// out: it is told by the number of rows.
-func (s *Store) LearnKeys(ctx context.Context, rows []LearnedKey) (int64, error) {
+// LearnKeys keeps the carrier's names for SIMs of an account. One that another of its SIMs has is
+// left out: it is told by the number of rows.
+func (s *Store) LearnKeys(ctx context.Context, account simwarden.AccountID, rows []LearnedKey) (int64, error) {
 	ids, keys := make([]int64, len(rows)), make([]string, len(rows))
 	for i, r := range rows {
 		ids[i], keys[i] = int64(r.SIMID), r.Key
 	}
 	tag, err := s.pool.Exec(ctx, `
-		UPDATE sim s SET key = v.key FROM (SELECT DISTINCT ON (key) sim_id, key FROM unnest($1::bigint[], $2::text[]) AS u (sim_id, key) ORDER BY key, sim_id) v
-		WHERE s.id = v.sim_id AND s.key <> v.key
-		  AND NOT EXISTS (SELECT FROM sim o WHERE o.account_id = s.account_id AND o.key = v.key AND o.key <> '')`, ids, keys)
+		UPDATE sim s SET key = v.key
+		FROM (SELECT DISTINCT ON (key) sim_id, key FROM unnest($2::bigint[], $3::text[]) AS u (sim_id, key) ORDER BY key, sim_id) v
+		WHERE s.id = v.sim_id AND s.key <> v.key AND s.account_id + 0 = $1
+		  AND v.key NOT IN (SELECT o.key FROM sim o WHERE o.account_id = $1 AND o.key = ANY ($3) AND o.key <> '')`, account, ids, keys)
 	if err != nil {
 		return 0, fmt.Errorf("learn %d keys: %w", len(rows), err)
 	}
