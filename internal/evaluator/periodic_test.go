@@ -124,6 +124,9 @@ func TestWhoWaitsForASIMSeesWhatTheOneBeforeOrdered(t *testing.T) {
 		}()
 		eventually(t, "the second waits for the lock", func() bool {
 			var waiting bool
+			if _, err := tx.Exec(ctx, `SELECT pg_stat_clear_snapshot()`); err != nil {
+				t.Fatal(err)
+			}
 			if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(&waiting); err != nil {
 				t.Fatal(err)
 			}
@@ -134,4 +137,18 @@ func TestWhoWaitsForASIMSeesWhatTheOneBeforeOrdered(t *testing.T) {
 	if err := <-second; err != nil {
 		t.Error(err)
 	}
+}
+
+func TestAPlanBoughtWhileAnotherJudgesIsNotMissing(t *testing.T) {
+	w := newWorld(t, simwarden.ModeAct)
+	id := w.sim(simwarden.StateActive)
+	p := w.plan("month", simwarden.PlanMain, simwarden.UnlimitedBytes, 30)
+	w.tx(func(ctx context.Context, tx *store.Tx) error { // begins first, comes to the SIM second
+		w.clock.Advance(time.Second)
+		w.subscribe(id, p)
+		_, err := reconcile.SIM(ctx, tx, reconcile.Item{SIMID: id, Scene: simwarden.SceneUsageCheck, AskedBy: reconcile.System,
+			Cause: store.Cause{Kind: store.CauseReading, ID: int64(id)}})
+		return err
+	})
+	none(t, w.commands(id), "a plan is in force")
 }

@@ -105,6 +105,19 @@ func accountsOf(ctx context.Context, tx *store.Tx, sims []store.SIMFacts) (map[s
 	return tx.AccountsByID(ctx, ids)
 }
 
+// decidedAt is the instant for which the facts are judged: the transaction's, which was taken when it
+// began, or a little later where the facts hold a plan that another transaction has started since. No
+// plan is started ahead of time, so its start has passed; judged at the earlier instant, a SIM whose
+// plan was bought while we waited for its lock would be found without one.
+func decidedAt(f rules.Facts, at time.Time) time.Time {
+	for _, b := range f.Subscriptions {
+		if b.StartAt.After(at) {
+			at = b.StartAt
+		}
+	}
+	return at
+}
+
 // complete adds to the facts what the account, its driver, the scene and the instant say.
 func complete(f *rules.Facts, a store.Account, item Item, at time.Time) error {
 	driver, err := carrier.Lookup(a.Driver)
@@ -112,7 +125,7 @@ func complete(f *rules.Facts, a store.Account, item Item, at time.Time) error {
 		return err
 	}
 	info := driver.Info()
-	f.NowAt, f.Scene, f.Manual = at, item.Scene, item.Manual
+	f.NowAt, f.Scene, f.Manual = decidedAt(*f, at), item.Scene, item.Manual
 	f.TrafficStates = info.TrafficStates
 	f.RealNameRequired, f.Unplanned, f.FreshFor = a.RealNameRequired, a.Unplanned, a.FreshFor
 	f.HasUsage, f.HasReal = info.CanRead(simwarden.CheckUsage), info.CanRead(simwarden.CheckRealName)
