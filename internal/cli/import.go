@@ -66,6 +66,9 @@ func (c *importFlags) run(ctx context.Context, g *Globals, load func(transfer.Im
 		return err
 	}
 	defer func() { _ = src.Close() }() // it was only read
+	if c.overwrites(src) {
+		return fmt.Errorf("%w: --errors names the file itself, which would be lost; give it another name", transfer.ErrFile)
+	}
 	return g.with(ctx, func(e *env) error {
 		rep, err := load(transfer.Importer{Store: e.Store, Clock: e.Clock, By: actor()}, src, transfer.Options{
 			DryRun: c.DryRun, SkipBad: c.SkipBad, Encoding: c.Encoding, ErrorsFile: c.Errors,
@@ -86,6 +89,19 @@ func (c *importFlags) run(ctx context.Context, g *Globals, load func(transfer.Im
 		}
 		return err
 	})
+}
+
+// overwrites says whether the file of bad rows is the one that is read.
+func (c *importFlags) overwrites(src *os.File) bool {
+	if c.Errors == "" {
+		return false
+	}
+	to, err := os.Stat(c.Errors)
+	if err != nil {
+		return false // it is not there
+	}
+	from, err := src.Stat()
+	return err == nil && os.SameFile(from, to)
 }
 
 // source opens the file. Standard input is copied to a file first that nobody else sees: a
@@ -133,7 +149,7 @@ func copyInput(ctx context.Context, to io.Writer, from io.Reader) error {
 		}
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", transfer.ErrStopped, ctx.Err())
+		return transfer.ErrStopped
 	}
 }
 

@@ -121,7 +121,7 @@ func (im Importer) file(ctx context.Context, src io.ReadSeeker, kind Kind, o Opt
 	case err == nil || errors.Is(err, errRollback):
 		return rep, nil
 	case ctx.Err() != nil:
-		return Report{}, fmt.Errorf("%w: %w", ErrStopped, ctx.Err())
+		return Report{}, ErrStopped
 	case store.IsUnique(err, "sim_iccid_key"):
 		return Report{}, fmt.Errorf("somebody else added one of these SIMs while the import ran; nothing was written, run it again: %w", err)
 	}

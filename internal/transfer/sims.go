@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/simwarden/simwarden"
@@ -129,7 +130,7 @@ func (l *simLoader) parse(rec record) (row simRow, problems []RowError) {
 
 // wrong is the row error for a number that does not parse.
 func wrong(column, value string, err error) RowError {
-	problem := err.Error()
+	problem := strings.TrimSuffix(err.Error(), fmt.Sprintf(": %q", value)) // the report has it beside
 	if looksRounded(value) && !errors.Is(err, simwarden.ErrICCIDDamaged) {
 		problem = "a spreadsheet has turned this number into one with an exponent and lost digits; export the column as text"
 	}
