@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/simwarden/simwarden"
 	"github.com/simwarden/simwarden/internal/clock"
 	"github.com/simwarden/simwarden/internal/transfer"
 )
@@ -232,4 +233,22 @@ func residentMB(b *testing.B) float64 {
 	}
 	b.Fatal("the kernel does not say")
 	return 0
+}
+
+// BenchmarkImportSubscriptions reports what a purchase costs.
+func BenchmarkImportSubscriptions(b *testing.B) {
+	const rows = 20_000
+	for b.Loop() {
+		w := newWorld(b)
+		w.plan("m30", simwarden.PlanMain, "UTC")
+		if rep, err := w.importer.SIMs(b.Context(), &madeUp{head: "iccid,msisdn,imsi,label", n: rows, line: simLine}, "acme", transfer.Options{}); err != nil || rep.Added != rows {
+			b.Fatalf("%+v, %v", rep, err)
+		}
+		began := time.Now()
+		rep, err := w.importer.Subscriptions(b.Context(), &madeUp{head: "iccid,plan,start", n: rows, line: func(n int) string { return number(n) + ",m30,2026-05-01" }}, transfer.Options{})
+		if err != nil || rep.Added != rows {
+			b.Fatalf("%+v, %v", rep, err)
+		}
+		b.ReportMetric(float64(time.Since(began).Microseconds())/rows, "µs/row")
+	}
 }
