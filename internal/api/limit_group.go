@@ -35,7 +35,7 @@ func (s *Service) ChangeLimitGroup(ctx context.Context, name string, c LimitGrou
 		}
 	}
 	g, err := s.Store.LimitGroupByName(ctx, name)
-	if err != nil {
+	if err != nil || c.Mode == nil && len(c.PerSecond) == 0 {
 		return g, err
 	}
 	changed := map[string]any{"limit_group": g.Name}

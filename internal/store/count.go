@@ -153,22 +153,3 @@ func (s *Store) Server(ctx context.Context) (Server, error) {
 	v.Now = v.Now.UTC()
 	return v, nil
 }
-
-// AccountNames gives the name of every account, for people's lists.
-func (s *Store) AccountNames(ctx context.Context) (map[simwarden.AccountID]string, error) {
-	rows, err := s.pool.Query(ctx, `SELECT id, name FROM account`)
-	if err != nil {
-		return nil, fmt.Errorf("account names: %w", err)
-	}
-	defer rows.Close()
-	out := map[simwarden.AccountID]string{}
-	for rows.Next() {
-		var id simwarden.AccountID
-		var name string
-		if err := rows.Scan(&id, &name); err != nil {
-			return nil, fmt.Errorf("account names: %w", err)
-		}
-		out[id] = name
-	}
-	return out, rows.Err()
-}

@@ -231,10 +231,6 @@ func TestCountsAddUp(t *testing.T) {
 	if m, err := s.Marks(t.Context()); err != nil || m != (store.Marks{Drifting: 1, Held: 1}) {
 		t.Errorf("marks %+v: %v", m, err)
 	}
-	names, err := s.AccountNames(t.Context())
-	if err != nil || len(names) != 2 || names[accounts[1].ID] != "other" {
-		t.Errorf("names %v: %v", names, err)
-	}
 }
 
 func TestWhatIsOpenIsCounted(t *testing.T) {
