@@ -53,9 +53,10 @@ func (r *rest) limitGroups() {
 		func(ctx context.Context, in *limitGroupPatch) (LimitGroupView, error) {
 			c := LimitGroupChange{Mode: in.Body.Mode, PerSecond: map[simwarden.Operation]int{}}
 			for op, n := range in.Body.PerSecond {
-				if op == otherOperations {
+				switch op {
+				case otherOperations:
 					op = ""
-				} else if op == "" {
+				case "":
 					return LimitGroupView{}, badInput("an operation without a name; %s stands for those without a limit of their own", otherOperations)
 				}
 				c.PerSecond[simwarden.Operation(op)] = n
