@@ -100,7 +100,7 @@ func (s *Service) count(ctx context.Context) (Summary, error) {
 	if sum.Marks, err = s.Store.Marks(ctx); err != nil {
 		return sum, err
 	}
-	open, err := s.Store.OpenCommands(ctx)
+	open, err := s.Store.CountOpenCommands(ctx)
 	if err != nil {
 		return sum, err
 	}

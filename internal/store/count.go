@@ -57,8 +57,8 @@ func (s *Store) Marks(ctx context.Context) (Marks, error) {
 	return m, nil
 }
 
-// OpenCommands counts the open commands by state.
-func (s *Store) OpenCommands(ctx context.Context) (map[simwarden.CommandState]int64, error) {
+// CountOpenCommands counts the open commands by state.
+func (s *Store) CountOpenCommands(ctx context.Context) (map[simwarden.CommandState]int64, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT state, count(*) FROM command WHERE state IN ('queued', 'sending', 'verifying', 'confirming') GROUP BY state`)
 	if err != nil {

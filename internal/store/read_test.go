@@ -41,11 +41,11 @@ func stocked(t *testing.T) (s *store.Store, accounts []store.Account, sims []sim
 
 func openCommand(t *testing.T, s *store.Store, sim simwarden.SIMID, account simwarden.AccountID, d simwarden.Direction) (id simwarden.CommandID) {
 	t.Helper()
-	inTx(t, s, func(ctx context.Context, tx *store.Tx) (err error) {
-		id, err = tx.OpenCommand(ctx, store.NewCommand{SIMID: sim, AccountID: account, Direction: d, Scene: simwarden.SceneManual,
-			Reason: simwarden.ReasonManualHold, Cause: store.Cause{Kind: store.CausePerson, ID: 1}, AskedBy: "cli:test",
-			Decision: simwarden.Decision{Desired: simwarden.DesiredSuspended, Reasons: []simwarden.ReasonHeld{}, Checks: []simwarden.Check{}}})
-		return err
+	inTx(t, s, func(ctx context.Context, tx *store.Tx) error {
+		return tx.QueryRow(ctx, `
+			INSERT INTO command (sim_id, account_id, direction, scene, reason, cause_kind, cause_id, asked_by, decision, state, run_at, created_at, updated_at)
+			VALUES ($1, $2, $3, 'manual', 'manual_hold', 'person', 1, 'cli:test', '{"desired": "suspended", "reasons": [], "checks": []}', 'queued', $4, $4, $4)
+			RETURNING id`, sim, account, string(d), tx.At).Scan(&id)
 	})
 	return id
 }
@@ -241,7 +241,7 @@ func TestWhatIsOpenIsCounted(t *testing.T) {
 	first := openCommand(t, s, sims[1], accounts[0].ID, simwarden.DirectionSuspend)
 	openCommand(t, s, sims[0], accounts[0].ID, simwarden.DirectionSuspend)
 	endCommand(t, s, openCommand(t, s, sims[2], accounts[1].ID, simwarden.DirectionResume), simwarden.CommandDone)
-	open, err := s.OpenCommands(t.Context())
+	open, err := s.CountOpenCommands(t.Context())
 	if err != nil || len(open) != 1 || open[simwarden.CommandQueued] != 2 {
 		t.Errorf("open commands %v: %v", open, err)
 	}
