@@ -14,6 +14,7 @@ import (
 
 	"github.com/simwarden/simwarden/app"
 	"github.com/simwarden/simwarden/internal/api"
+	"github.com/simwarden/simwarden/internal/rules"
 )
 
 type serveCmd struct {
@@ -22,6 +23,8 @@ type serveCmd struct {
 	EvaluateEvery time.Duration `help:"How long one periodic pass over the whole fleet takes." default:"15m"`
 	Settle        time.Duration `help:"How long after the last instant at which a request could have acted a read is not yet believed to show it; a driver may ask for more." default:"5s"`
 	Timeout       time.Duration `help:"How long one suspend or resume may take at the carrier." default:"30s"`
+	ClaimMargin   time.Duration `hidden:"" help:"How much longer than a request its claim lasts." default:"15s"`
+	FirstDelay    time.Duration `hidden:"" help:"The pause after a command's first failure." default:"15s"`
 }
 
 // Run runs a node until it is told to stop.
@@ -31,8 +34,11 @@ func (c *serveCmd) Run(ctx context.Context, g *Globals) error {
 		return err
 	}
 	defer e.close()
+	backoff := rules.DefaultBackoff()
+	backoff.FirstDelay = c.FirstDelay
 	n, err := startNode(ctx, e, c.Listen, app.Config{
-		AllowLoopback: c.AllowLab, EvaluateEvery: c.EvaluateEvery, Settle: c.Settle, CommandTimeout: c.Timeout,
+		AllowLoopback: c.AllowLab, EvaluateEvery: c.EvaluateEvery, Backoff: backoff,
+		Settle: c.Settle, CommandTimeout: c.Timeout, ClaimMargin: c.ClaimMargin,
 	})
 	if err != nil {
 		return err
