@@ -84,7 +84,11 @@ func newDemoScene(ctx context.Context, e *env, sims int, seed uint64) (*demoScen
 		return nil, err
 	}
 	s.server = server
-	if err := s.fill(ctx, e); err != nil {
+	err = s.fill(ctx, e)
+	if err == nil {
+		err = e.Store.Analyze(ctx)
+	}
+	if err != nil {
 		s.close()
 		return nil, err
 	}

@@ -31,9 +31,9 @@ func (r *rig) paid() (simwarden.SIMID, string) {
 		if err != nil {
 			return err
 		}
-		_, err = tx.OpenCommand(ctx, store.NewCommand{SIMID: id, AccountID: r.account.ID, Direction: simwarden.DirectionResume,
+		_, err = tx.OpenCommands(ctx, []store.NewCommand{{SIMID: id, AccountID: r.account.ID, Direction: simwarden.DirectionResume,
 			Scene: simwarden.ScenePlanActivated, Cause: store.Cause{Kind: store.CauseSubscription, ID: 1}, AskedBy: reconcile.System,
-			Decision: simwarden.Decision{Desired: simwarden.DesiredRunning}, Priority: 80})
+			Decision: simwarden.Decision{Desired: simwarden.DesiredRunning}, Priority: 80}})
 		return err
 	})
 	return id, iccid

@@ -83,7 +83,17 @@ func run(ctx context.Context, tx *store.Tx, items []Item, drifted map[simwarden.
 	if err != nil {
 		return nil, err
 	}
-	w := &writer{tx: tx, brakes: map[simwarden.AccountID]*brake{}}
+	var lapses []store.Lapse
+	for _, sim := range sims {
+		if l, ok := lapseOf(byID[sim.ID]); ok {
+			lapses = append(lapses, l)
+		}
+	}
+	triggered, err := tx.LapsesTriggered(ctx, lapses)
+	if err != nil {
+		return nil, fmt.Errorf("judge: %w", err)
+	}
+	w := &writer{tx: tx, brakes: map[simwarden.AccountID]*brake{}, triggered: triggered}
 	out := make([]Outcome, 0, len(sims))
 	for _, sim := range sims {
 		o, err := w.judge(ctx, sim, byID[sim.ID], accounts[sim.AccountID], drifted[sim.ID])
@@ -92,7 +102,7 @@ func run(ctx context.Context, tx *store.Tx, items []Item, drifted map[simwarden.
 		}
 		out = append(out, o)
 	}
-	return out, w.flush(ctx)
+	return out, w.flush(ctx, out)
 }
 
 func accountsOf(ctx context.Context, tx *store.Tx, sims []store.SIMFacts) (map[simwarden.AccountID]store.Account, error) {

@@ -21,6 +21,8 @@ type writer struct {
 	events    []store.NewEvent
 	reads     map[string]*read // SIMs to read again, by kinds and urgency
 	brakes    map[simwarden.AccountID]*brake
+	triggered map[store.Lapse]bool // what has triggered before (E6)
+	opens     []store.NewCommand
 }
 
 type read struct {
@@ -44,12 +46,8 @@ func (w *writer) judge(ctx context.Context, sim store.SIMFacts, item Item, accou
 		LastFailedDirection: sim.FailedDir, ReopenAt: sim.ReopenAt,
 		DriftHold: driftHold(account, sim),
 	}
-	if item.Scene.EndsPlan() && item.SubscriptionID != 0 {
-		triggered, err := w.tx.LapseTriggered(ctx, sim.ID, item.SubscriptionID, item.Scene)
-		if err != nil {
-			return Outcome{}, err
-		}
-		in.LapseTriggered = triggered
+	if l, ok := lapseOf(item); ok {
+		in.LapseTriggered = w.triggered[l]
 	}
 	ordered := rules.Order(in)
 	if braked(ordered, item.Scene) {
@@ -63,8 +61,7 @@ func (w *writer) judge(ctx context.Context, sim store.SIMFacts, item Item, accou
 		}
 	}
 	out := Outcome{SIMID: sim.ID, AccountID: sim.AccountID, ICCID: sim.ICCID, Facts: sim.Facts, Decision: d, Ordered: ordered}
-	var err error
-	if out.CommandID, err = w.order(ctx, sim, item, d, ordered); err != nil {
+	if err := w.order(ctx, sim, item, d, ordered); err != nil {
 		return Outcome{}, err
 	}
 	w.note(sim, item, d, settled(sim, d, ordered))
@@ -81,49 +78,55 @@ func settled(sim store.SIMFacts, d simwarden.Decision, o rules.Ordered) bool {
 	return d.Because != rules.BecausePlanChangeDue
 }
 
-// order carries out what rules.Order said.
-func (w *writer) order(ctx context.Context, sim store.SIMFacts, item Item, d simwarden.Decision, o rules.Ordered) (simwarden.CommandID, error) {
+// lapseOf is the lapse or refund that an item tells of.
+func lapseOf(item Item) (store.Lapse, bool) {
+	return store.Lapse{SIMID: item.SIMID, SubscriptionID: item.SubscriptionID, Scene: item.Scene},
+		item.Scene.EndsPlan() && item.SubscriptionID != 0
+}
+
+// order carries out what rules.Order said; commands to open are collected.
+func (w *writer) order(ctx context.Context, sim store.SIMFacts, item Item, d simwarden.Decision, o rules.Ordered) error {
 	switch o.Action {
 	case rules.OrderReplace:
 		ended, err := w.tx.EndCommand(ctx, sim.Open.ID, simwarden.CommandQueued, simwarden.CommandReplaced, "replaced by a newer order: "+string(d.Scene))
 		if err != nil || !ended {
-			return 0, err
+			return err
 		}
 		w.ended(sim, simwarden.CommandReplaced)
-		return w.open(ctx, sim, item, d, o)
+		w.open(sim, item, d, o)
 	case rules.OrderOpen:
-		return w.open(ctx, sim, item, d, o)
+		w.open(sim, item, d, o)
 	case rules.OrderWithdraw:
 		ended, err := w.tx.EndCommand(ctx, sim.Open.ID, simwarden.CommandQueued, simwarden.CommandObsolete, "no longer wanted: "+o.Because)
 		if ended {
 			w.ended(sim, simwarden.CommandObsolete)
 		}
-		return 0, err
+		return err
 	case rules.OrderWait:
 		if item.Requested {
-			return 0, nil
+			return nil
 		}
 		_, err := w.tx.RequestEvaluation(ctx, store.Evaluation{
 			SIMID: sim.ID, Scene: item.Scene, Cause: item.Cause, SubscriptionID: item.SubscriptionID,
 			Manual: item.Manual, AskedBy: item.AskedBy, RunAt: w.tx.At.Add(WaitForCommand),
 		})
-		return 0, err
+		return err
 	case rules.OrderObserve:
-		written, err := w.tx.ObserveCommand(ctx, w.newCommand(sim, item, d, o))
+		written, err := w.tx.ObserveCommand(ctx, newCommand(sim, item, d, o))
 		if written {
 			w.events = append(w.events, store.NewEvent{Kind: store.EventCommandEnded, SIMID: sim.ID, AccountID: sim.AccountID, Actor: item.AskedBy,
 				Data: map[string]any{"state": simwarden.CommandObserved, "direction": o.Direction, "reason": d.Reason, "scene": d.Scene}})
 		}
-		return 0, err
+		return err
 	}
-	return 0, nil
+	return nil
 }
 
 // WaitForCommand is how long a request waits for the command under way at most before it is looked
 // at again; the command's end wakes it earlier.
 const WaitForCommand = 30 * time.Second
 
-func (w *writer) newCommand(sim store.SIMFacts, item Item, d simwarden.Decision, o rules.Ordered) store.NewCommand {
+func newCommand(sim store.SIMFacts, item Item, d simwarden.Decision, o rules.Ordered) store.NewCommand {
 	return store.NewCommand{
 		SIMID: sim.ID, AccountID: sim.AccountID, Direction: o.Direction, Scene: item.Scene, Reason: d.Reason,
 		SubscriptionID: item.SubscriptionID, Cause: item.Cause, AskedBy: item.AskedBy, Decision: d,
@@ -131,22 +134,35 @@ func (w *writer) newCommand(sim store.SIMFacts, item Item, d simwarden.Decision,
 	}
 }
 
-func (w *writer) open(ctx context.Context, sim store.SIMFacts, item Item, d simwarden.Decision, o rules.Ordered) (simwarden.CommandID, error) {
-	id, err := w.tx.OpenCommand(ctx, w.newCommand(sim, item, d, o))
-	if err != nil {
-		return 0, err
-	}
-	if item.Scene.EndsPlan() && item.SubscriptionID != 0 {
-		if _, err := w.tx.TriggerLapse(ctx, sim.ID, item.SubscriptionID, item.Scene, id); err != nil {
-			return 0, err
-		}
-	}
+func (w *writer) open(sim store.SIMFacts, item Item, d simwarden.Decision, o rules.Ordered) {
+	w.opens = append(w.opens, newCommand(sim, item, d, o))
 	if b := w.brakes[sim.AccountID]; b != nil && braked(o, item.Scene) {
 		b.used++
 	}
-	w.events = append(w.events, store.NewEvent{Kind: store.EventCommandOpened, SIMID: sim.ID, AccountID: sim.AccountID, Actor: item.AskedBy,
-		Data: map[string]any{"command_id": id, "direction": o.Direction, "reason": d.Reason, "scene": item.Scene}})
-	return id, nil
+}
+
+// openAll writes the collected commands, what triggered them and their events, and tells the
+// outcomes their ids.
+func (w *writer) openAll(ctx context.Context, outcomes []Outcome) error {
+	ids, err := w.tx.OpenCommands(ctx, w.opens)
+	if err != nil {
+		return err
+	}
+	opened := make(map[simwarden.SIMID]simwarden.CommandID, len(ids))
+	var lapses []store.Lapse
+	var triggers []simwarden.CommandID
+	for i, c := range w.opens {
+		opened[c.SIMID] = ids[i]
+		if l, ok := lapseOf(Item{SIMID: c.SIMID, SubscriptionID: c.SubscriptionID, Scene: c.Scene}); ok {
+			lapses, triggers = append(lapses, l), append(triggers, ids[i])
+		}
+		w.events = append(w.events, store.NewEvent{Kind: store.EventCommandOpened, SIMID: c.SIMID, AccountID: c.AccountID, Actor: c.AskedBy,
+			Data: map[string]any{"command_id": ids[i], "direction": c.Direction, "reason": c.Reason, "scene": c.Scene}})
+	}
+	for i, o := range outcomes {
+		outcomes[i].CommandID = opened[o.SIMID]
+	}
+	return w.tx.TriggerLapses(ctx, lapses, triggers)
 }
 
 func (w *writer) ended(sim store.SIMFacts, state simwarden.CommandState) {
@@ -198,7 +214,10 @@ func (w *writer) wantReads(sim store.SIMFacts, item Item, d simwarden.Decision) 
 	w.reads[key].ids = append(w.reads[key].ids, sim.ID)
 }
 
-func (w *writer) flush(ctx context.Context) error {
+func (w *writer) flush(ctx context.Context, outcomes []Outcome) error {
+	if err := w.openAll(ctx, outcomes); err != nil {
+		return err
+	}
 	if err := w.tx.WriteDecisions(ctx, w.decisions); err != nil {
 		return err
 	}

@@ -115,47 +115,108 @@ type NewCommand struct {
 	NotBefore      time.Time // zero: at once
 }
 
-// OpenCommand writes a queued command, to be sent at once. Only reconcile calls it. A second open
-// command for a SIM is refused by the index command_open (C2).
-func (tx *Tx) OpenCommand(ctx context.Context, c NewCommand) (simwarden.CommandID, error) {
-	decision, err := marshalText(c.Decision)
-	if err != nil {
-		return 0, err
+// OpenCommands writes queued commands, each to be sent at once or not before its instant; it gives
+// their ids in the order given. Only reconcile calls it. A second open command for a SIM is
+// refused by the index command_open (C2).
+func (tx *Tx) OpenCommands(ctx context.Context, list []NewCommand) ([]simwarden.CommandID, error) {
+	n := len(list)
+	if n == 0 {
+		return nil, nil
 	}
-	var id simwarden.CommandID
-	err = tx.QueryRow(ctx, `
-		INSERT INTO command (sim_id, account_id, direction, scene, reason, subscription_id, cause_kind, cause_id, asked_by,
-			decision, state, priority, run_at, created_at, updated_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'queued', $11, coalesce($13, $12::timestamptz), $12, $12) RETURNING id`,
-		c.SIMID, c.AccountID, string(c.Direction), string(c.Scene), string(c.Reason), nullID(int64(c.SubscriptionID)),
-		c.Cause.Kind, c.Cause.ID, c.AskedBy, decision, c.Priority, tx.At, nullTime(c.NotBefore)).Scan(&id)
-	if err != nil {
-		return 0, fmt.Errorf("open %s of sim %d: %w", c.Direction, c.SIMID, err)
+	sims, accounts, subs, causeIDs := make([]int64, n), make([]int64, n), make([]*int64, n), make([]int64, n)
+	directions, scenes, reasons, causes, asked, decisions := make([]string, n), make([]string, n), make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+	priorities, runAt := make([]int16, n), make([]time.Time, n)
+	for i, c := range list {
+		decision, err := marshalText(c.Decision)
+		if err != nil {
+			return nil, err
+		}
+		sims[i], accounts[i], subs[i], causeIDs[i] = int64(c.SIMID), int64(c.AccountID), nullID(int64(c.SubscriptionID)), c.Cause.ID
+		directions[i], scenes[i], reasons[i], causes[i] = string(c.Direction), string(c.Scene), string(c.Reason), c.Cause.Kind
+		asked[i], decisions[i], priorities[i], runAt[i] = c.AskedBy, decision, int16(c.Priority), tx.At
+		if c.NotBefore.After(tx.At) {
+			runAt[i] = c.NotBefore
+		}
 	}
-	return id, nil
+	rows, err := tx.Query(ctx, `
+		WITH new AS (
+			SELECT *, nextval(pg_get_serial_sequence('command', 'id')) AS id
+			FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::bigint[], $9::text[],
+				$10::text[], $11::smallint[], $12::timestamptz[]) WITH ORDINALITY
+				AS v (sim_id, account_id, direction, scene, reason, subscription_id, cause_kind, cause_id, asked_by, decision, priority, run_at, n)
+		), opened AS (
+			INSERT INTO command (id, sim_id, account_id, direction, scene, reason, subscription_id, cause_kind, cause_id, asked_by,
+				decision, state, priority, run_at, created_at, updated_at)
+			SELECT id, sim_id, account_id, direction, scene, reason, subscription_id, cause_kind, cause_id, asked_by,
+				decision::jsonb, 'queued', priority, run_at, $13, $13 FROM new
+		)
+		SELECT id FROM new ORDER BY n`,
+		sims, accounts, directions, scenes, reasons, subs, causes, causeIDs, asked, decisions, priorities, runAt, tx.At)
+	if err != nil {
+		return nil, fmt.Errorf("open %d commands: %w", n, err)
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[simwarden.CommandID])
+	if err != nil {
+		return nil, fmt.Errorf("open %d commands: %w", n, err)
+	}
+	return ids, nil
 }
 
-// TriggerLapse notes that a lapse or refund has triggered its one command for a paused SIM (E6);
-// false where it had before.
-func (tx *Tx) TriggerLapse(ctx context.Context, sim simwarden.SIMID, sub simwarden.SubscriptionID, scene simwarden.Scene, command simwarden.CommandID) (bool, error) {
-	tag, err := tx.Exec(ctx, `
-		INSERT INTO lapse_trigger (sim_id, subscription_id, scene, command_id, triggered_at) VALUES ($1, $2, $3, $4, $5)
-		ON CONFLICT DO NOTHING`, sim, sub, string(scene), command, tx.At)
-	if err != nil {
-		return false, fmt.Errorf("trigger lapse of sim %d: %w", sim, err)
-	}
-	return tag.RowsAffected() == 1, nil
+// Lapse is one SIM's part in the end or refund of one subscription.
+type Lapse struct {
+	SIMID          simwarden.SIMID
+	SubscriptionID simwarden.SubscriptionID
+	Scene          simwarden.Scene
 }
 
-// LapseTriggered says whether TriggerLapse has succeeded before.
-func (tx *Tx) LapseTriggered(ctx context.Context, sim simwarden.SIMID, sub simwarden.SubscriptionID, scene simwarden.Scene) (bool, error) {
-	var yes bool
-	err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM lapse_trigger WHERE sim_id = $1 AND subscription_id = $2 AND scene = $3)`,
-		sim, sub, string(scene)).Scan(&yes)
-	if err != nil {
-		return false, fmt.Errorf("lapse of sim %d: %w", sim, err)
+// TriggerLapses notes that lapses and refunds have triggered their one command (E6); commands
+// are those that they triggered, in the same order.
+func (tx *Tx) TriggerLapses(ctx context.Context, lapses []Lapse, commands []simwarden.CommandID) error {
+	if len(lapses) == 0 {
+		return nil
 	}
-	return yes, nil
+	sims, subs, scenes := lapseColumns(lapses)
+	_, err := tx.Exec(ctx, `
+		INSERT INTO lapse_trigger (sim_id, subscription_id, scene, command_id, triggered_at)
+		SELECT sim_id, subscription_id, scene, command_id, $5
+		FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[]) AS v (sim_id, subscription_id, scene, command_id)
+		ON CONFLICT DO NOTHING`, sims, subs, scenes, commands, tx.At)
+	if err != nil {
+		return fmt.Errorf("trigger %d lapses: %w", len(lapses), err)
+	}
+	return nil
+}
+
+// LapsesTriggered says which of the lapses have triggered before.
+func (tx *Tx) LapsesTriggered(ctx context.Context, lapses []Lapse) (map[Lapse]bool, error) {
+	out := map[Lapse]bool{}
+	if len(lapses) == 0 {
+		return out, nil
+	}
+	sims, subs, scenes := lapseColumns(lapses)
+	rows, err := tx.Query(ctx, `
+		SELECT t.sim_id, t.subscription_id, t.scene FROM lapse_trigger t
+		JOIN unnest($1::bigint[], $2::bigint[], $3::text[]) AS v (sim_id, subscription_id, scene) USING (sim_id, subscription_id, scene)`,
+		sims, subs, scenes)
+	if err != nil {
+		return nil, fmt.Errorf("look for %d lapses: %w", len(lapses), err)
+	}
+	var l Lapse
+	_, err = pgx.ForEachRow(rows, []any{&l.SIMID, &l.SubscriptionID, &l.Scene}, func() error {
+		out[l] = true
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for %d lapses: %w", len(lapses), err)
+	}
+	return out, nil
+}
+
+func lapseColumns(lapses []Lapse) (sims, subs []int64, scenes []string) {
+	for _, l := range lapses {
+		sims, subs, scenes = append(sims, int64(l.SIMID)), append(subs, int64(l.SubscriptionID)), append(scenes, string(l.Scene))
+	}
+	return sims, subs, scenes
 }
 
 // EndCommand ends an open command that is still in state from, writes its record (R1) and lets

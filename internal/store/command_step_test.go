@@ -61,9 +61,13 @@ func (q *queue) add(a store.Account, scene simwarden.Scene, priority int) (id si
 		if err != nil {
 			return err
 		}
-		id, err = tx.OpenCommand(ctx, store.NewCommand{SIMID: sims[0], AccountID: a.ID, Direction: simwarden.DirectionSuspend,
-			Scene: scene, Cause: store.Cause{Kind: store.CauseReading, ID: 1}, AskedBy: "system", Priority: priority})
-		return err
+		ids, err := tx.OpenCommands(ctx, []store.NewCommand{{SIMID: sims[0], AccountID: a.ID, Direction: simwarden.DirectionSuspend,
+			Scene: scene, Cause: store.Cause{Kind: store.CauseReading, ID: 1}, AskedBy: "system", Priority: priority}})
+		if err != nil {
+			return err
+		}
+		id = ids[0]
+		return nil
 	})
 	return id
 }

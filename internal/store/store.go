@@ -180,13 +180,11 @@ type execer interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// ClockSkew is how far the database's clock is ahead of the injected one, to half a round trip.
-func (s *Store) ClockSkew(ctx context.Context) (time.Duration, error) {
-	before := s.clock.Now()
-	var there time.Time
-	if err := s.pool.QueryRow(ctx, `SELECT app_now()`).Scan(&there); err != nil {
-		return 0, fmt.Errorf("read the database's clock: %w", err)
+// Analyze refreshes the database's statistics of the tables that a large import has filled: until
+// then it plans as if they were empty.
+func (s *Store) Analyze(ctx context.Context) error {
+	if _, err := s.pool.Exec(ctx, `ANALYZE sim, poll_state, subscription`); err != nil {
+		return fmt.Errorf("analyze: %w", err)
 	}
-	after := s.clock.Now()
-	return there.Sub(before.Add(after.Sub(before) / 2)), nil
+	return nil
 }
