@@ -83,6 +83,9 @@ type run struct {
 	bads    *badRows
 }
 
+// analyzeFrom is how many rows make the database's statistics worth refreshing at once.
+const analyzeFrom = 1000
+
 // errRollback ends a transaction whose import went through and is not to be kept.
 var errRollback = errors.New("not to be kept")
 
@@ -118,6 +121,8 @@ func (im Importer) file(ctx context.Context, src io.ReadSeeker, kind Kind, o Opt
 			"rows": rep.Rows, "added": rep.Added, "already_there": rep.AlreadyThere, "bad": rep.Bad})
 	})
 	switch {
+	case err == nil && rep.Added >= analyzeFrom:
+		return rep, im.Store.Analyze(ctx)
 	case err == nil || errors.Is(err, errRollback):
 		return rep, nil
 	case ctx.Err() != nil:
