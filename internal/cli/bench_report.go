@@ -21,7 +21,7 @@ const (
 	benchPollIs = "one SIM's state read from a page of the carrier's list, found in the schedule, its next check set, and, unchanged, its instants written to the database"
 	benchLoopIs = "real poller and gateway, a lab on loopback HTTP in the same process that answers at once, accounts without limits, every SIM active and settled; " +
 		"the wait between two passes over a list is left out; the ceiling is the same loop with nothing written, and takes turns with it"
-	benchCostIs = "CPU of this process and of Postgres; http (client and lab) = ceiling - decision; decision = time spent to match readings and set due times, by the wall clock and so at most; " +
+	benchCostIs = "CPU of this process and of Postgres; http (client and lab) = ceiling - decision; decision = time spent to match readings and set due times, by the wall clock, the least of the rounds, and so at most; " +
 		"database = with database - ceiling"
 )
 
@@ -85,7 +85,7 @@ func (r *benchRun) result() benchResult {
 	pg := r.after.cpu - r.before.cpu
 	polls := float64(r.with.stats.Polls)
 	own, ceiling := r.with.cpuPerPoll(r.with.cpu), r.without.cpuPerPoll(r.without.cpu)
-	decision := r.without.cpuPerPoll(r.without.stats.Decide)
+	decision := min(r.decision, ceiling)
 	postgres := r.with.cpuPerPoll(pg)
 	return benchResult{
 		Carrier: r.rig.carrier, SIMs: r.rig.sims, Accounts: benchAccounts,

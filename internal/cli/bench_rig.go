@@ -28,11 +28,11 @@ const (
 	// benchNever is for checks that are not measured: the longest interval that is taken.
 	benchNever = 30 * 24 * time.Hour
 	benchLease = 30 * time.Minute
-	// benchPass bounds one pass over the lists, benchQuiet says when the warm-up's passes have ended.
-	benchPass  = 5 * time.Minute
-	benchQuiet = 400 * time.Millisecond
+	// benchPass bounds one pass over the lists, benchLook is how often its end is looked for.
+	benchPass = 5 * time.Minute
+	benchLook = time.Millisecond
+	// benchBatch is how many SIMs are added in a transaction.
 	benchBatch = 5000
-	benchLook  = time.Millisecond
 )
 
 // benchRig is one fleet: a private Postgres, a lab on loopback HTTP with accounts without limits,
@@ -48,6 +48,7 @@ type benchRig struct {
 	poller     *poller.Poller
 	clock      *skipClock
 	sink       *benchSink
+	accounts   []simwarden.AccountID
 	postmaster int
 	heapBefore uint64
 	stop       func() error
@@ -160,6 +161,7 @@ func (r *benchRig) addAccount(ctx context.Context, name string, count int, plan 
 	if err != nil {
 		return err
 	}
+	r.accounts = append(r.accounts, a.ID)
 	for begin := 0; begin < len(iccids); begin += benchBatch {
 		part := iccids[begin:min(begin+benchBatch, len(iccids))]
 		add, after := make([]store.NewSIM, len(part)), make([]time.Duration, len(part))
@@ -220,34 +222,35 @@ func (r *benchRig) background(ctx context.Context, run func(context.Context) err
 	})
 }
 
-// benchWarmPasses is how many passes it may take until every SIM is settled: one reads, one judges
-// what the first left open.
-const benchWarmPasses = 6
+// benchWarmPasses is how many passes it may take, after the first, until every SIM is settled.
+const benchWarmPasses = 5
 
+// warm waits for the first pass over every list, and makes more until all say what is known.
 func (r *benchRig) warm(ctx context.Context) error {
-	for range benchWarmPasses {
-		before := r.poller.Stats()
-		r.clock.skip(benchSkip)
-		if err := r.quiet(ctx); err != nil {
+	first := int64(0)
+	for _, id := range r.accounts {
+		first++
+		usage, err := r.gateway.Can(ctx, id, gateway.CanListUsage)
+		if err != nil {
 			return err
 		}
-		after := r.poller.Stats()
-		if after.Touched-before.Touched == int64(r.sims) && after.Judged == before.Judged {
+		if usage {
+			first++ // made once, and not again for as long as is measured
+		}
+	}
+	if err := r.until(ctx, func() bool { return r.poller.Stats().Passes >= first }); err != nil {
+		return err
+	}
+	for range benchWarmPasses {
+		before := r.poller.Stats()
+		if err := r.pass(ctx); err != nil {
+			return err
+		}
+		if after := r.poller.Stats(); after.Touched-before.Touched == int64(r.sims) && after.Judged == before.Judged {
 			return nil
 		}
 	}
-	return fmt.Errorf("after %d passes over the lists of %s the SIMs are not settled: %+v", benchWarmPasses, r.carrier, r.poller.Stats())
-}
-
-// quiet waits until nothing has been read or written for a while.
-func (r *benchRig) quiet(ctx context.Context) error {
-	last, since := r.poller.Stats(), time.Now()
-	return r.until(ctx, func() bool {
-		if now := r.poller.Stats(); now != last {
-			last, since = now, time.Now()
-		}
-		return last.Listed > 0 && time.Since(since) > benchQuiet
-	})
+	return fmt.Errorf("after %d passes over the lists of %s the SIMs are not settled: %+v", 1+benchWarmPasses, r.carrier, r.poller.Stats())
 }
 
 // pass makes one pass over the list of each account, and ends when all have ended.
