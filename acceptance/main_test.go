@@ -2,6 +2,7 @@ package acceptance
 
 import (
 	"flag"
+	"os"
 	"testing"
 	"time"
 
@@ -14,7 +15,9 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
-	storetest.Main(m)
+	code := storetest.Run(m)
+	removeBinaries()
+	os.Exit(code)
 }
 
 // patience bounds every wait for something that must happen: long enough for a busy machine.

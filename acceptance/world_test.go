@@ -244,6 +244,12 @@ type card struct {
 // sim adds a SIM at the carrier and here; nothing is known of it until the node has read it.
 func (w *world) sim(state simwarden.State) card {
 	w.t.Helper()
+	return w.add(state, false)
+}
+
+// add is sim; withKey says that the carrier's own name for the SIM is known from the start.
+func (w *world) add(state simwarden.State, withKey bool) card {
+	w.t.Helper()
 	truth, err := w.carrier.AddSIM(lab.NewSIM{State: state, Age: time.Hour})
 	w.must(err)
 	c := card{iccid: truth.ICCID}
@@ -252,7 +258,11 @@ func (w *world) sim(state simwarden.State) card {
 		if err != nil {
 			return err
 		}
-		ids, err := tx.AddSIMs(ctx, w.account, []store.NewSIM{{ICCID: iccid, Raw: truth.ICCID}}, 0)
+		sim := store.NewSIM{ICCID: iccid, Raw: truth.ICCID}
+		if withKey {
+			sim.Key = truth.Key
+		}
+		ids, err := tx.AddSIMs(ctx, w.account, []store.NewSIM{sim}, 0)
 		if err == nil {
 			c.id = ids[0]
 		}
