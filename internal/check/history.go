@@ -179,8 +179,10 @@ func (c *checker) drift(ctx context.Context) error {
 		  AND a.mode = 'act' AND a.stopped_at IS NULL
 		  AND NOT (a.braked_at IS NOT NULL AND p.desired = 'suspended')
 		  AND NOT (s.reopen_at IS NOT NULL AND s.reopen_at > $1)
+		  -- A resume that waits for facts fresh enough to rest on (E11), while their reading is to come.
+		  AND NOT (p.because = 'facts_too_old' AND greatest(p.state_due_at, p.usage_due_at, p.realname_due_at) > $2)
 		  AND s.drifting_at IS NULL AND s.paused_at IS NULL AND d.paused_at IS NULL AND s.closed_at IS NULL
-		  AND NOT EXISTS (SELECT FROM command c WHERE c.sim_id = s.id AND c.state IN ('queued', 'sending', 'verifying', 'confirming'))`, c.Now)
+		  AND NOT EXISTS (SELECT FROM command c WHERE c.sim_id = s.id AND c.state IN ('queued', 'sending', 'verifying', 'confirming'))`, c.Now, c.Now.Add(-c.OpenBound))
 	if err != nil {
 		return fmt.Errorf("V12: %w", err)
 	}

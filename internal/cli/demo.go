@@ -40,6 +40,14 @@ func demoBackoff() rules.BackoffPolicy {
 	return p
 }
 
+// demoPace is the ordinary profile, but for errors: a reading that failed is tried again while
+// one is watching.
+func demoPace() *rules.PaceProfile {
+	p := rules.DefaultPace()
+	p.RetryAfterError = 6 * time.Second
+	return &p
+}
+
 // Run shows the main job, start to end.
 func (c *demoCmd) Run(ctx context.Context, g *Globals) error {
 	if c.Sims < 10 || c.Sims > 200_000 {
@@ -91,7 +99,7 @@ func (c *demoCmd) run(ctx context.Context, g *Globals, say io.Writer) error {
 	fmt.Fprintf(say, "A lab with %d SIMs at two carriers answers at %s/lab/.\n", c.Sims, scene.server.URL)
 	n, err := startNode(ctx, e, c.Listen, app.Config{
 		AllowLoopback: true, EvaluateEvery: 30 * time.Second, Settle: demoSettle, CommandTimeout: demoCommandTimeout,
-		Backoff: demoBackoff(), ConfirmFor: time.Minute,
+		Backoff: demoBackoff(), Pace: demoPace(), ConfirmFor: time.Minute,
 	})
 	if err != nil {
 		return err

@@ -52,7 +52,7 @@ var demoLimits = map[simwarden.Operation]int{
 
 const (
 	demoAllowanceBytes = 5_000_000
-	demoUsageScale     = 250
+	demoUsageScale     = 800
 )
 
 func newDemoScene(ctx context.Context, e *env, sims int, seed uint64) (*demoScene, error) {
@@ -134,7 +134,7 @@ func (s *demoScene) addPlans(ctx context.Context, tx *store.Tx) error {
 func (s *demoScene) addAccount(ctx context.Context, e *env, tx *store.Tx, name, driver string) error {
 	there := s.world.Account(name)
 	a, err := tx.AddAccount(ctx, store.Account{Name: name, Driver: driver, BaseURL: there.BaseURL(s.server.URL),
-		StateEvery: 10 * time.Second, UsageEvery: 20 * time.Second})
+		StateEvery: 10 * time.Second, UsageEvery: 12 * time.Second})
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,9 @@ const (
 	pagesBeyond = 2000
 	// pageTries is how often a page that fails is asked for within a pass.
 	pageTries = 3
+	// pageRetry is the pause before a page that failed is asked for again, four times as long at each
+	// further failure: a whole fleet waits for it, so it comes sooner than a single SIM's (P2).
+	pageRetry = 3 * time.Second
 	// zeroBatch is how many SIMs without usage are handed in at a time.
 	zeroBatch = 500
 )
@@ -269,9 +272,12 @@ func (s *sweeper) ask(ctx context.Context, cursor string) (carrier.Page, error) 
 				return carrier.Page{}, err
 			}
 		}
-		due := s.nextDue(s.kind, in)
+		pause := s.nextDue(s.kind, in).Sub(now)
 		s.mu.Unlock()
-		if err := s.p.o.Clock.Sleep(ctx, due.Sub(now)); err != nil {
+		if in.Outcome == rules.PaceTransientError {
+			pause = min(pause, max(pageRetry<<(2*(tries-2)), retry))
+		}
+		if err := s.p.o.Clock.Sleep(ctx, pause); err != nil {
 			return carrier.Page{}, err
 		}
 	}
