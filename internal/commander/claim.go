@@ -277,7 +277,7 @@ func (m *Commander) mustResolve(ctx context.Context, a store.Account) (bool, err
 func (m *Commander) begin(ctx context.Context, tx *store.Tx, j reconcile.Judged, t *task) error {
 	deadline := tx.At.Add(m.CommandTimeout)
 	c, err := tx.BeginAttempt(ctx, t.cmd, m.Holder, store.NewAttempt{
-		Facts: j.Facts, Decision: j.Decision, DeadlineAt: deadline, ClaimUntil: deadline.Add(m.ClaimMargin)})
+		Facts: plantedFacts(j.Facts), Decision: j.Decision, DeadlineAt: deadline, ClaimUntil: deadline.Add(m.ClaimMargin)})
 	if err != nil {
 		return err
 	}

@@ -83,7 +83,7 @@ func (m *Commander) refused(c store.Command, e *carrier.Error, settle time.Durat
 	if class == carrier.ClassLimited || class == carrier.ClassStopped {
 		s.attempt.Outcome = store.AttemptNotSent // our own doing is no attempt (C5)
 	}
-	way := rules.Backoff(m.Backoff, class, c.Failures+1, e.RetryAfter)
+	way := plantedWay(rules.Backoff(m.Backoff, class, c.Failures+1, e.RetryAfter))
 	if way.CountsAsFailure {
 		s.next.Failures++
 	}

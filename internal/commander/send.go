@@ -30,10 +30,11 @@ func (m *Commander) send(ctx contexts, t task) error {
 	defer cancel()
 	var result carrier.Result
 	begun := false
-	err := m.Gateway.Do(call, t.cmd.AccountID, gateway.Call{
+	what := gateway.Call{
 		Operation: op, Purpose: purposeOf(t.cmd), RequestID: store.AttemptID(t.cmd.ID, t.cmd.Attempt),
 		Wait: m.SlotWait, Priority: t.cmd.Priority,
-	}, func(ctx context.Context, conn carrier.Conn) error {
+	}
+	change := func(ctx context.Context, conn carrier.Conn) error {
 		begun = true
 		var err error
 		if t.cmd.Direction == simwarden.DirectionSuspend {
@@ -42,7 +43,11 @@ func (m *Commander) send(ctx contexts, t task) error {
 			result, err = conn.Resume(ctx, t.ref)
 		}
 		return err
-	})
+	}
+	err := m.Gateway.Do(call, t.cmd.AccountID, what, change)
+	if planted("V2") {
+		err = m.Gateway.Do(call, t.cmd.AccountID, what, change)
+	}
 	at := m.Store.Now()
 	pointAnswered.Hit()
 	var s settled
