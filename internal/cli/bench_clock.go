@@ -43,3 +43,10 @@ func (c *skipClock) skip(d time.Duration) {
 	c.mu.Unlock()
 	c.follow()
 }
+
+// idle waits until so many loops wait for a timer, for up to ten seconds.
+func (c *skipClock) idle(ctx context.Context, loops int) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	return c.timers.BlockUntil(ctx, loops)
+}
