@@ -20,7 +20,7 @@ type benchPollCmd struct {
 	Seconds     float64 `help:"How long each loop is measured at least, in all." default:"10"`
 	Carrier     string  `help:"Whose list pages: soracom, supersim or both." enum:"soracom,supersim,both" default:"both"`
 	CompareSims int     `help:"Measure a fleet of this size too, by turns, and give the ratio of the costs; 0: none." default:"0"`
-	CPUProfile  string  `name:"cpuprofile" help:"Afterwards, run the loop with the database once more and write a CPU profile of it." type:"path" placeholder:"FILE"`
+	CPUProfile  string  `name:"cpuprofile" help:"Afterwards, run the loop with the database once more and write a CPU profile of it, with .soracom and .supersim added to the name for both." type:"path" placeholder:"FILE"`
 }
 
 const benchMostSIMs = 5_000_000
@@ -131,7 +131,11 @@ func (c *benchPollCmd) profile(ctx context.Context, say io.Writer, rig *benchRig
 	if c.CPUProfile == "" {
 		return nil
 	}
-	f, err := os.Create(c.CPUProfile)
+	name := c.CPUProfile
+	if c.Carrier == "both" {
+		name += "." + rig.carrier
+	}
+	f, err := os.Create(name)
 	if err != nil {
 		return fmt.Errorf("CPU profile: %w", err)
 	}
@@ -140,6 +144,6 @@ func (c *benchPollCmd) profile(ctx context.Context, say io.Writer, rig *benchRig
 	}
 	_, err = rig.span(ctx, time.Duration(c.Seconds*float64(time.Second)), false)
 	pprof.StopCPUProfile()
-	fmt.Fprintf(say, "CPU profile of %s: go tool pprof %s\n", rig.carrier, c.CPUProfile)
+	fmt.Fprintf(say, "CPU profile of %s: go tool pprof %s\n", rig.carrier, name)
 	return errors.Join(err, f.Close())
 }
