@@ -7,7 +7,7 @@
 // the carrier would; import it for its registration.
 //
 // The log has one line per complete request with what truly happened. It is the oracle against
-// which simwarden is judged (reliability.md 1.1), so nothing in here knows the product.
+// which simwarden is judged, so nothing in here knows the product.
 //
 // The lab is for tests and demos: its admin endpoint (/lab/) asks for no password. Bind it to
 // loopback.

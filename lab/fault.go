@@ -11,7 +11,7 @@ import (
 	"github.com/simwarden/simwarden"
 )
 
-// The faults by name (reliability.md 4.3). Where a Fault names no operations, those that act
+// The faults by name. Where a Fault names no operations, those that act
 // meet changes only (with operations named, a read can hang too); list faults meet lists, faults of
 // what is read meet reads and lists, the others any request.
 const (

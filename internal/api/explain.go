@@ -153,6 +153,10 @@ func words(s string) string { return strings.ReplaceAll(s, "_", " ") }
 func next(e Explanation) []Next {
 	out := []Next{}
 	add := func(at time.Time, format string, args ...any) {
+		// What is overdue comes as soon as a node gets to it.
+		if at.Before(e.At) {
+			at = time.Time{}
+		}
 		out = append(out, Next{At: at, What: fmt.Sprintf(format, args...)})
 	}
 	if c := e.Open; c != nil {

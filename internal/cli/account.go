@@ -156,9 +156,11 @@ func advice(err error) string {
 	case !ok:
 		return ""
 	case e.Class == carrier.ClassAuth:
-		return "\nThe carrier refuses the credentials. Give the right ones: simwarden account credentials NAME --credential …; then: simwarden account start NAME"
+		return "\nThe carrier refuses the credentials. Give the right ones: simwarden account credentials NAME --credential …; then: simwarden account start NAME --reason …"
+	case e.Class == carrier.ClassStopped && strings.Contains(e.Message, "https"):
+		return "\nGive the account an https base URL; for a lab on this machine add --allow-lab."
 	case e.Class == carrier.ClassStopped:
-		return "\nThe account's calls are stopped. Mend the cause, then: simwarden account start NAME"
+		return "\nThe account's calls are stopped. Mend the cause, then: simwarden account start NAME --reason …"
 	case e.BadAnswer:
 		return "\nThe answer is not the carrier's API (a web page, perhaps). Check the account's base URL."
 	case e.NotSent:

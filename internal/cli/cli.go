@@ -61,7 +61,7 @@ type commands struct {
 	Refund    refundCmd    `cmd:"" help:"Take a subscription back."`
 	Import    importCmd    `cmd:"" help:"Import SIMs or subscriptions from CSV, with a dry run and row errors."`
 	Token     tokenCmd     `cmd:"" help:"Tokens for the REST API."`
-	Alerts    alertsCmd    `cmd:"" help:"List open alerts."`
+	Alerts    alertsCmd    `cmd:"" help:"Open alerts: list, clear."`
 	Doctor    doctorCmd    `cmd:"" help:"Check the installation: versions, partitions, clock, disk, keys."`
 	Migrate   migrateCmd   `cmd:"" help:"Bring the database's schema up to this version."`
 	Lab       labCmd       `cmd:"" help:"Run simulated carriers over HTTP, with faults."`

@@ -96,7 +96,7 @@ func (c *demoCmd) run(ctx context.Context, g *Globals, say io.Writer) error {
 		return err
 	}
 	defer scene.close()
-	fmt.Fprintf(say, "A lab with %d SIMs at two carriers answers at %s/lab/.\n", c.Sims, scene.server.URL)
+	fmt.Fprintf(say, "A lab with %d SIMs at two carriers answers at %s/lab/accounts.\n", c.Sims, scene.server.URL)
 	n, err := startNode(ctx, e, c.Listen, app.Config{
 		AllowLoopback: true, EvaluateEvery: 30 * time.Second, Settle: demoSettle, CommandTimeout: demoCommandTimeout,
 		Backoff: demoBackoff(), Pace: demoPace(), ConfirmFor: time.Minute,

@@ -112,10 +112,10 @@ func keys(ctx context.Context, e *env) []finding {
 			}
 		}
 		if !a.StoppedAt.IsZero() {
-			f.OK, f.Saw, f.Do = false, f.Saw+", calls stopped: "+a.StoppedBecause, "mend the cause, then: simwarden account start "+a.Name
+			f.OK, f.Saw, f.Do = false, f.Saw+", calls stopped: "+a.StoppedBecause, "mend the cause, then: simwarden account start "+a.Name+" --reason …"
 		}
 		if !a.BrakedAt.IsZero() {
-			f.OK, f.Saw, f.Do = false, f.Saw+", safety brake on: "+a.BrakedBecause, "look at simwarden diff --account "+a.Name+", then: simwarden account release "+a.Name
+			f.OK, f.Saw, f.Do = false, f.Saw+", safety brake on: "+a.BrakedBecause, "look at simwarden diff --account "+a.Name+", then: simwarden account release "+a.Name+" --reason …"
 		}
 		list = append(list, f)
 	}

@@ -76,7 +76,7 @@ func explainText(g *Globals, x api.Explanation) {
 	}
 	p("What happens next")
 	for _, n := range x.Next {
-		at := "then"
+		at := "soon"
 		if !n.At.IsZero() {
 			at = when(n.At, x.At)
 		}

@@ -49,7 +49,7 @@ func (c *labCmd) Run(ctx context.Context, g *Globals) error {
 		}
 		fmt.Fprintln(g.Out)
 	}
-	fmt.Fprintf(g.Out, "Faults and truth: %s/lab/. Stop with Ctrl-C.\n", server.URL)
+	fmt.Fprintf(g.Out, "Admin: %s/lab/accounts, /lab/faults, /lab/sims, /lab/counters, /lab/log. Stop with Ctrl-C.\n", server.URL)
 	<-ctx.Done()
 	world.Close()
 	return server.Close()

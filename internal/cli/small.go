@@ -26,11 +26,16 @@ func (c *migrateCmd) Run(ctx context.Context, g *Globals) error {
 }
 
 type alertsCmd struct {
+	List  alertsListCmd `cmd:"" default:"withargs" help:"List open alerts."`
+	Clear alertClearCmd `cmd:"" help:"Clear an alert that has been seen to."`
+}
+
+type alertsListCmd struct {
 	Limit int `help:"At most so many." default:"50"`
 }
 
 // Run lists open alerts.
-func (c *alertsCmd) Run(ctx context.Context, g *Globals) error {
+func (c *alertsListCmd) Run(ctx context.Context, g *Globals) error {
 	return g.with(ctx, func(e *env) error {
 		alerts, err := e.Store.OpenAlerts(ctx, min(max(c.Limit, 1), 1000))
 		if err != nil {
@@ -47,6 +52,25 @@ func (c *alertsCmd) Run(ctx context.Context, g *Globals) error {
 		for _, a := range alerts {
 			fmt.Fprintf(g.Out, "%d  %s  %s, %d times, last %s\n    %s\n", a.ID, a.Kind, when(a.At, now), a.Times, ago(a.LastAt, now), clean(a.Message, 300))
 		}
+		return nil
+	})
+}
+
+type alertClearCmd struct {
+	ID int64 `arg:"" help:"The alert's number; see: simwarden alerts."`
+}
+
+// Run clears an alert.
+func (c *alertClearCmd) Run(ctx context.Context, g *Globals) error {
+	return g.with(ctx, func(e *env) error {
+		a, err := e.ClearAlert(ctx, c.ID, actor())
+		if err != nil {
+			return err
+		}
+		if g.JSON {
+			return printJSON(g.Out, a)
+		}
+		fmt.Fprintf(g.Out, "Alert %d is cleared.\n", a.ID)
 		return nil
 	})
 }

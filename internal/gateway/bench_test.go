@@ -23,7 +23,7 @@ func BenchmarkDo(b *testing.B) {
 	}
 }
 
-// BenchmarkPermit is the cost of a permit under a limit that is not reached (stack.md: 11 µs).
+// BenchmarkPermit is the cost of a permit under a limit that is not reached.
 func BenchmarkPermit(b *testing.B) {
 	for _, mode := range []simwarden.GroupMode{simwarden.GroupMonitor, simwarden.GroupEnforce} {
 		b.Run(string(mode), func(b *testing.B) {

@@ -100,7 +100,7 @@ func (tx *Tx) SetLimitRate(ctx context.Context, id simwarden.LimitGroupID, op si
 	return nil
 }
 
-// SlotAsk asks for timed slots of one limit (stack.md, G4).
+// SlotAsk asks for timed slots of one limit (G4).
 type SlotAsk struct {
 	Group     simwarden.LimitGroupID
 	Operation simwarden.Operation // as in LimitGroup.PerSecond
