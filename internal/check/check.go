@@ -30,6 +30,8 @@ type Input struct {
 	// OpenBound is how old an open command or a due evaluation may be after the calm phase; zero:
 	// there was no calm phase, and V12 is left out.
 	OpenBound time.Duration
+	// RetryAfterMax is the longest wait that is taken at a carrier's word (V6); zero: an hour.
+	RetryAfterMax time.Duration
 	// MaxAttempts is how many attempts that count one command may have; zero: not checked.
 	MaxAttempts int
 }
@@ -70,7 +72,7 @@ type Looked struct {
 	SIMs     int `json:"sims"`
 }
 
-// Run checks V1 to V6, V9, V11, V12 and V14. The error is one of reading, never a finding.
+// Run checks V1 to V6, V9, V11, V12, V14 and, of V18, the records. The error is one of reading, never a finding.
 func Run(ctx context.Context, in Input) (Report, error) {
 	if in.DB == nil {
 		conn, err := pgx.Connect(ctx, in.URL)
@@ -86,7 +88,7 @@ func Run(ctx context.Context, in Input) (Report, error) {
 	c.report.Looked.Lines = len(c.Lines)
 	for _, step := range []func(context.Context) error{
 		c.load, c.causes, c.oneRequestAnAttempt, c.oneAtATime, c.readBeforeResend, c.judgedAfresh, c.terminalIsTheEnd,
-		c.pausesAreKept, c.lapses, c.holdsAreKept, c.calm,
+		c.waitsAreKept, c.pausesAreKept, c.lapses, c.holdsAreKept, c.recordsAreThere, c.calm,
 	} {
 		if err := step(ctx); err != nil {
 			return c.report, fmt.Errorf("check: %w", err)
@@ -100,6 +102,8 @@ type checker struct {
 	report   Report
 	attempts []attempt
 	byReq    map[string]*attempt
+	// notExecuted are the rules for codes that are documented to mean that nothing was done (C5).
+	notExecuted map[string]bool
 }
 
 // attempt is one row with its command.
@@ -118,6 +122,7 @@ type attempt struct {
 	EndedAt   *time.Time
 	Outcome   string
 	Class     string
+	Rule      string
 	Facts     []byte
 	Decision  []byte
 }
@@ -130,7 +135,7 @@ func (c *checker) found(invariant, subject, format string, args ...any) {
 func (c *checker) load(ctx context.Context) error {
 	rows, err := c.DB.Query(ctx, `
 		SELECT t.id, t.command_id, t.number, t.request_id, s.iccid, t.sim_id, t.scene, c.scene, c.direction, c.asked_by,
-			t.claimed_at, t.ended_at, t.outcome, t.class, t.facts, t.decision
+			t.claimed_at, t.ended_at, t.outcome, t.class, t.rule, t.facts, t.decision
 		FROM attempt t JOIN command c ON c.id = t.command_id JOIN sim s ON s.id = t.sim_id ORDER BY t.command_id, t.number`)
 	if err != nil {
 		return fmt.Errorf("read attempts: %w", err)
@@ -143,6 +148,14 @@ func (c *checker) load(ctx context.Context) error {
 	c.byReq = make(map[string]*attempt, len(c.attempts))
 	for i := range c.attempts {
 		c.byReq[c.attempts[i].RequestID] = &c.attempts[i]
+	}
+	var names []string
+	if err := c.DB.QueryRow(ctx, `SELECT coalesce(array_agg(DISTINCT name), '{}') FROM error_rule WHERE not_executed`).Scan(&names); err != nil {
+		return fmt.Errorf("read error rules: %w", err)
+	}
+	c.notExecuted = make(map[string]bool, len(names))
+	for _, name := range names {
+		c.notExecuted[name] = true
 	}
 	return c.DB.QueryRow(ctx, `SELECT count(*) FROM command`).Scan(&c.report.Looked.Commands)
 }

@@ -12,23 +12,25 @@ import (
 
 // Line is what the check needs of one line of the carrier's log.
 type Line struct {
-	ArrivedAt      time.Time           `json:"arrived_at"`
-	Seq            uint64              `json:"seq"`
-	RequestID      string              `json:"request_id"`
-	Account        string              `json:"account"`
-	Operation      simwarden.Operation `json:"operation"`
-	Kind           string              `json:"kind"` // change, read, list, token, execution
-	ICCID          string              `json:"iccid"`
-	Direction      simwarden.Direction `json:"direction"`
-	Status         int                 `json:"status"`
-	Answer         string              `json:"answer"` // ok, error, none, garbage, throttled
-	Executed       bool                `json:"executed"`
-	ExecutedAt     time.Time           `json:"executed_at"`
-	DueAt          time.Time           `json:"due_at"`
-	StateAnswered  simwarden.State     `json:"state_answered"`
-	LimitViolation string              `json:"limit_violation"`
-	AnsweredAt     time.Time           `json:"answered_at"`
-	ClosedAt       time.Time           `json:"closed_at"`
+	ArrivedAt     time.Time           `json:"arrived_at"`
+	Seq           uint64              `json:"seq"`
+	RequestID     string              `json:"request_id"`
+	Account       string              `json:"account"`
+	Operation     simwarden.Operation `json:"operation"`
+	Kind          string              `json:"kind"` // change, read, list, token, execution
+	ICCID         string              `json:"iccid"`
+	Direction     simwarden.Direction `json:"direction"`
+	Status        int                 `json:"status"`
+	Answer        string              `json:"answer"` // ok, error, none, garbage, throttled
+	Executed      bool                `json:"executed"`
+	ExecutedAt    time.Time           `json:"executed_at"`
+	DueAt         time.Time           `json:"due_at"`
+	StateAnswered simwarden.State     `json:"state_answered"`
+	// RetryAfterSeconds is the wait that the answer asked for, from AnsweredAt on.
+	RetryAfterSeconds int64     `json:"retry_after_seconds"`
+	LimitViolation    string    `json:"limit_violation"`
+	AnsweredAt        time.Time `json:"answered_at"`
+	ClosedAt          time.Time `json:"closed_at"`
 }
 
 // maxLine bounds one line of a log.

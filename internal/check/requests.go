@@ -21,7 +21,7 @@ func (c *checker) oneRequestAnAttempt(context.Context) error {
 			continue
 		}
 		c.report.Looked.Changes++
-		if l.unknown() {
+		if c.unknown(l) {
 			c.report.Looked.Unknown++
 		}
 		a := c.byReq[l.RequestID]
@@ -67,6 +67,20 @@ type doubt struct {
 	clear bool // a read since then has told
 }
 
+// unknown says that the sender of a change cannot know what became of it: the carrier says so, or the
+// sender itself did, who may have died before an answer came. A documented code for "not executed" is
+// an answer all the same.
+func (c *checker) unknown(l Line) bool {
+	a := c.byReq[l.RequestID]
+	if a == nil {
+		return l.unknown()
+	}
+	if l.Answer == "error" && c.notExecuted[a.Rule] {
+		return false
+	}
+	return l.unknown() || a.Outcome == "lost" || a.Class == "unknown_outcome" || a.Class == "unknown"
+}
+
 // readBeforeResend is V4: after an unknown outcome, no further state-changing request before a
 // read that began after the last possible execution and the settling time said "not changed". A
 // read that says "changed" counts at once.
@@ -100,7 +114,7 @@ func (c *checker) readBeforeResend(context.Context) error {
 					l.Direction, l.ArrivedAt, d.line.Direction, d.line.ArrivedAt, d.line.Answer, d.line.Status)
 			}
 			delete(doubts, l.ICCID)
-			if l.unknown() {
+			if c.unknown(l) {
 				doubts[l.ICCID] = &doubt{line: l}
 			}
 		}
@@ -109,7 +123,7 @@ func (c *checker) readBeforeResend(context.Context) error {
 }
 
 // judgedAfresh is V5: the stored facts give the stored decision again, they were not too old, the
-// scene is the cause's, and the decision wanted what was sent.
+// scene is the cause's, the decision wanted what was sent, and it was made for this attempt.
 func (c *checker) judgedAfresh(context.Context) error {
 	for _, a := range c.attempts {
 		var facts rules.Facts
@@ -131,11 +145,37 @@ func (c *checker) judgedAfresh(context.Context) error {
 			c.found("V5", a.RequestID, "a %s was claimed on a decision for %s", a.Direction, again.Desired)
 		case a.Scene != a.CmdScene || facts.Scene != a.CmdScene:
 			c.found("V5", a.RequestID, "judged in scene %s (facts %s), the command's is %s", a.Scene, facts.Scene, a.CmdScene)
+		case a.ClaimedAt.Sub(facts.NowAt).Abs() > judgedWithin:
+			c.found("V5", a.RequestID, "it was claimed at %s on a judgement of %s", a.ClaimedAt, facts.NowAt)
 		case facts.FreshFor > 0 && a.ClaimedAt.Sub(facts.StateReadAt) > facts.FreshFor+time.Second:
 			c.found("V5", a.RequestID, "the state was read %s before the claim, the bound is %s", a.ClaimedAt.Sub(facts.StateReadAt), facts.FreshFor)
+		case oldUsage(a, facts):
+			c.found("V5", a.RequestID, "it resumes on usage read %s before the claim, the bound is %s", a.ClaimedAt.Sub(facts.UsageReadAt), facts.FreshFor)
 		}
 	}
 	return nil
+}
+
+// judgedWithin is how far a judgement and the claim that it was made for may lie apart: both have
+// their transaction's instant.
+const judgedWithin = time.Second
+
+// oldUsage says that an automatic resume rests on an allowance, and on usage older than the bound
+// (E11).
+func oldUsage(a attempt, f rules.Facts) bool {
+	if a.Direction != simwarden.DirectionResume || a.CmdScene == simwarden.SceneManual || !f.HasUsage || f.FreshFor <= 0 {
+		return false
+	}
+	limited := false
+	for _, b := range f.Subscriptions {
+		if b.InForce(f.NowAt) {
+			if b.AllowanceBytes == simwarden.UnlimitedBytes {
+				return false
+			}
+			limited = true
+		}
+	}
+	return limited && a.ClaimedAt.Sub(f.UsageReadAt) > f.FreshFor+time.Second
 }
 
 // terminal are the classes after which nothing is tried again (C5).
@@ -160,6 +200,37 @@ func (c *checker) terminalIsTheEnd(context.Context) error {
 			if c.MaxAttempts > 0 && tried[a.CommandID] == c.MaxAttempts+1 {
 				c.found("V6", a.RequestID, "command %d has more than %d attempts that failed", a.CommandID, c.MaxAttempts)
 			}
+		}
+	}
+	return nil
+}
+
+// waitsAreKept is the other half of V6: where the carrier throttled a change and said for how long,
+// no further change of that SIM arrives before.
+func (c *checker) waitsAreKept(context.Context) error {
+	longest := c.RetryAfterMax
+	if longest <= 0 {
+		longest = time.Hour
+	}
+	type wait struct {
+		request string
+		until   time.Time
+	}
+	waits := map[string]wait{}
+	for _, l := range c.Lines {
+		if l.Kind != "change" || l.ICCID == "" {
+			continue
+		}
+		if w := waits[l.ICCID]; l.ArrivedAt.Before(w.until) {
+			c.found("V6", l.ICCID, "a %s arrived at %s; the answer to %s had asked to wait until %s", l.Direction, l.ArrivedAt, w.request, w.until)
+		}
+		delete(waits, l.ICCID)
+		if l.Answer == "throttled" && l.RetryAfterSeconds > 0 {
+			asked := longest
+			if l.RetryAfterSeconds < int64(longest/time.Second) {
+				asked = time.Duration(l.RetryAfterSeconds) * time.Second
+			}
+			waits[l.ICCID] = wait{request: l.RequestID, until: l.AnsweredAt.Add(asked)}
 		}
 	}
 	return nil
