@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/simwarden/simwarden"
+	"github.com/simwarden/simwarden/internal/reconcile"
 	"github.com/simwarden/simwarden/internal/store"
 )
 
@@ -58,7 +60,9 @@ func afterRefund(ctx context.Context, tx *store.Tx, asset store.Asset, b simward
 			return err
 		}
 	}
-	if len(c.items)+len(c.requests) == 0 {
+	// What else has just ended may have asked for a plan check alone, which a pause holds back: the
+	// refund has its own say (E6). Of two judgements of one SIM the last counts.
+	if !c.judged(simwarden.ScenePlanLapsed, simwarden.SceneQueuedActivated) {
 		scene := simwarden.SceneRefunded
 		if b.Kind != simwarden.PlanMain || mainAhead(live[asset], tx.At) {
 			scene = simwarden.ScenePlanCheck
@@ -66,4 +70,10 @@ func afterRefund(ctx context.Context, tx *store.Tx, asset store.Asset, b simward
 		c.judge(asset, scene, b.ID)
 	}
 	return c.flush(ctx)
+}
+
+// judged says whether something has been asked for with one of the scenes.
+func (c *changes) judged(scenes ...simwarden.Scene) bool {
+	return slices.ContainsFunc(c.items, func(i reconcile.Item) bool { return slices.Contains(scenes, i.Scene) }) ||
+		slices.ContainsFunc(c.requests, func(e store.Evaluation) bool { return slices.Contains(scenes, e.Scene) })
 }
