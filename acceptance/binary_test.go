@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	_ "github.com/simwarden/simwarden/internal/cli" // what the program is made of: a change of it makes old results void
 	"github.com/simwarden/simwarden/internal/fault"
 )
 
