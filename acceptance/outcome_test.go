@@ -46,13 +46,17 @@ func TestS16AServerErrorIsOneRequestAndTheRetryIsJudgedAfterARead(t *testing.T) 
 
 func TestS17TheConnectionDiesAfterTheCarrierActed(t *testing.T) {
 	eachCarrier(t, func(t *testing.T, driver string) {
-		for _, fault := range []string{lab.ActThenReset, lab.ActThenHang, lab.ActThen5xx} {
-			t.Run(fault, func(t *testing.T) {
+		for _, fault := range []lab.Fault{
+			{Name: lab.ActThenReset}, {Name: lab.ActThenHang}, {Name: lab.ActThen5xx},
+			{Name: lab.ActLate, Seconds: 2 * commandTimeout.Seconds()}, // F21: when nobody waits any more
+		} {
+			t.Run(fault.Name, func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t, driver)
 				w.run()
 				c, _ := w.running(3*time.Second, simwarden.UnlimitedBytes)
-				w.fault(lab.Fault{Name: fault, Operations: []simwarden.Operation{simwarden.OpSuspend}, Count: 1})
+				fault.Operations, fault.Count = []simwarden.Operation{simwarden.OpSuspend}, 1
+				w.fault(fault)
 				cmd := w.only(c, simwarden.DirectionSuspend, simwarden.ScenePlanLapsed, simwarden.ReasonNoPlan)
 				w.suspended(c)
 				if n := w.truth(c).Executions; n != 1 {
@@ -70,6 +74,31 @@ func TestS17TheConnectionDiesAfterTheCarrierActed(t *testing.T) {
 					t.Error("it succeeded although nobody had asked for the state (C6)")
 				}
 			})
+		}
+	})
+}
+
+func TestF4TwoNodesSuspendEachSIMOnce(t *testing.T) {
+	eachCarrier(t, func(t *testing.T, driver string) {
+		w := newWorld(t, driver)
+		var sims []card
+		for range 12 {
+			sims = append(sims, lapsing(w))
+		}
+		suspends := []simwarden.Operation{simwarden.OpSuspend}
+		w.fault(lab.Fault{Name: lab.ActThenReset, Operations: suspends, Count: 2})
+		w.fault(lab.Fault{Name: lab.ResetBefore, Operations: suspends, Count: 2})
+		w.fault(lab.Fault{Name: lab.Throttle, Operations: suspends, Count: 2, Variant: "seconds", Seconds: 1})
+		w.run()
+		w.run()
+		for _, c := range sims {
+			w.only(c, simwarden.DirectionSuspend, simwarden.ScenePlanLapsed, simwarden.ReasonNoPlan)
+			if truth := w.truth(c); truth.State != simwarden.StateSuspended || truth.Executions != 1 {
+				t.Errorf("SIM %s is %s after %d changes, want suspended after one", c.iccid, truth.State, truth.Executions)
+			}
+		}
+		if n := w.count(`SELECT count(DISTINCT b.id) FROM subscription b JOIN event e ON e.kind = 'plan_lapsed' AND (e.data->>'subscription_id')::bigint = b.id`); n != len(sims) {
+			t.Errorf("%d plans have ended, want %d", n, len(sims))
 		}
 	})
 }
