@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/simwarden/simwarden"
+	"github.com/simwarden/simwarden/carrier"
 	"github.com/simwarden/simwarden/internal/check"
 	"github.com/simwarden/simwarden/internal/store"
 )
@@ -185,8 +186,14 @@ func (w *world) report(t *testing.T) check.Report {
 		t.Fatal(err)
 	}
 	defer conn.Close(w.ctx)
+	driver, err := carrier.Lookup(w.account.Driver)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The carrier sees a request's end a moment after its sender has given up.
+	const moment = time.Second
 	report, err := check.Run(w.ctx, check.Input{DB: conn, Lines: lines, Truth: truth, Now: w.store.Now(),
-		Settle: settle, OpenBound: openBound, MaxAttempts: fastBackoff().MaxAttempts})
+		Settle: max(settle, driver.Info().SettleTime-moment), OpenBound: openBound, MaxAttempts: fastBackoff().MaxAttempts})
 	if err != nil {
 		t.Fatal(err)
 	}
