@@ -62,30 +62,39 @@ func (e *Evaluator) Run(ctx context.Context) error {
 	}
 }
 
-// Step works off one batch of due requests; it gives how many. Where the batch fails as a whole,
-// each is tried alone, so that one bad row holds up no other (F5, F16).
+// Step works off one batch of due requests; it gives how many. Where the batch fails as a whole, and
+// not for want of a database, each is tried alone, so that one bad row holds up no other (F5, F16).
 func (e *Evaluator) Step(ctx context.Context) (int, error) {
 	pointBefore.Hit()
-	n, err := e.work(ctx, batch)
-	if err == nil || ctx.Err() != nil {
-		if n > 0 {
+	taken, err := e.work(ctx, batch)
+	if err == nil {
+		if len(taken) > 0 {
 			pointAfter.Hit()
 		}
-		return n, err
+		return len(taken), nil
+	}
+	if ctx.Err() != nil || store.IsUnavailable(err) {
+		return 0, err
 	}
 	return e.oneByOne(ctx, err)
 }
 
-func (e *Evaluator) work(ctx context.Context, limit int) (n int, err error) {
-	err = e.Store.InTx(ctx, func(tx *store.Tx) error {
-		requests, err := tx.TakeEvaluations(ctx, limit)
-		if n = len(requests); err != nil || n == 0 {
+// work works off up to limit requests in one transaction, and gives those that it took, also where
+// that failed. A panic is an error like another.
+func (e *Evaluator) work(ctx context.Context, limit int) (taken []store.Evaluation, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	err = e.Store.InTx(ctx, func(tx *store.Tx) (err error) {
+		if taken, err = tx.TakeEvaluations(ctx, limit); err != nil || len(taken) == 0 {
 			return err
 		}
 		pointIn.Hit()
-		return judge(ctx, tx, requests)
+		return judge(ctx, tx, taken)
 	})
-	return n, err
+	return taken, err
 }
 
 // judge judges the SIMs of the requests. A SIM that several ask for is judged for each in turn,
@@ -169,31 +178,27 @@ func (e *Evaluator) oneByOne(ctx context.Context, cause error) (int, error) {
 	e.Log.Warn("evaluation batch failed, trying its requests one by one", "error", cause)
 	done := 0
 	for range batch {
-		n, err := e.work(ctx, 1)
-		if ctx.Err() != nil {
+		taken, err := e.work(ctx, 1)
+		switch {
+		case ctx.Err() != nil:
 			return done, ctx.Err()
-		}
-		if err != nil {
-			if err := e.putOff(ctx, err); err != nil {
+		case err != nil && (store.IsUnavailable(err) || len(taken) == 0):
+			return done, err
+		case err != nil:
+			if err := e.putOff(ctx, taken[0], err); err != nil {
 				return done, err
 			}
-			continue
+		case len(taken) == 0:
+			return done, nil
 		}
-		if n == 0 {
-			break
-		}
-		done += n
+		done += len(taken)
 	}
 	return done, nil
 }
 
-func (e *Evaluator) putOff(ctx context.Context, cause error) error {
+// putOff lets the request that failed wait.
+func (e *Evaluator) putOff(ctx context.Context, r store.Evaluation, cause error) error {
 	return e.Store.InTx(ctx, func(tx *store.Tx) error {
-		requests, err := tx.TakeEvaluations(ctx, 1)
-		if err != nil || len(requests) == 0 {
-			return err
-		}
-		r := requests[0]
 		if r.Tries+1 < maxTries {
 			return tx.PutOffEvaluation(ctx, r.ID, tx.At.Add(retryAfter), true)
 		}

@@ -2,6 +2,7 @@ package evaluator
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -117,12 +118,47 @@ func (p *pass) judge(ctx context.Context, limit int) (int, error) {
 	if err != nil || len(ids) == 0 {
 		return 0, err
 	}
+	if err := p.judgeAll(ctx, ids); err != nil {
+		return 0, err
+	}
+	p.after = ids[len(ids)-1]
+	p.done += int64(len(ids))
+	return len(ids), nil
+}
+
+// judgeAll judges SIMs in one transaction. Where that fails, and not for want of a database, the
+// halves are tried, down to the one SIM that is at fault: an alert tells of it, and the pass goes on
+// (F5, F16).
+func (p *pass) judgeAll(ctx context.Context, ids []simwarden.SIMID) error {
+	err := p.judgeOnce(ctx, ids)
+	if err == nil || ctx.Err() != nil || store.IsUnavailable(err) {
+		return err
+	}
+	if len(ids) == 1 {
+		p.e.Log.Error("periodic evaluation passes over a SIM", "sim", ids[0], "error", err)
+		return p.e.Store.Raise(ctx, store.Alert{Kind: store.AlertRowSetAside, Key: "periodic:" + strconv.FormatInt(int64(ids[0]), 10), SIMID: ids[0],
+			Message: fmt.Sprintf("this SIM could not be judged by the periodic evaluation, which goes on with the others: %v", err)})
+	}
+	half := len(ids) / 2
+	if err := p.judgeAll(ctx, ids[:half]); err != nil {
+		return err
+	}
+	return p.judgeAll(ctx, ids[half:])
+}
+
+// judgeOnce makes of a panic an error like another.
+func (p *pass) judgeOnce(ctx context.Context, ids []simwarden.SIMID) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v", r)
+		}
+	}()
 	items := make([]reconcile.Item, len(ids))
 	for i, id := range ids {
 		items[i] = reconcile.Item{SIMID: id, Scene: simwarden.ScenePeriodic, AskedBy: reconcile.System,
 			Cause: store.Cause{Kind: store.CausePeriodic, ID: int64(id)}}
 	}
-	err = p.e.Store.InTx(ctx, func(tx *store.Tx) error {
+	return p.e.Store.InTx(ctx, func(tx *store.Tx) error {
 		held, err := tx.HoldsLease(ctx, p.lease)
 		if err != nil || !held {
 			return err
@@ -130,12 +166,6 @@ func (p *pass) judge(ctx context.Context, limit int) (int, error) {
 		_, err = reconcile.SIMs(ctx, tx, items)
 		return err
 	})
-	if err != nil {
-		return 0, err
-	}
-	p.after = ids[len(ids)-1]
-	p.done += int64(len(ids))
-	return len(ids), nil
 }
 
 // give gives the lease back at the end, so that another node need not wait.

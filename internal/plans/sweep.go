@@ -20,6 +20,8 @@ type Sweeper struct {
 	Store *store.Store
 	Clock clock.Clock
 	Log   *slog.Logger
+
+	ends, resets aside
 }
 
 var (
@@ -34,7 +36,8 @@ const (
 )
 
 // Run sweeps every second, and more often where an end is nearer, until ctx ends. Several nodes
-// may run it: each takes what the others have not locked. An error is logged and tried again.
+// may run it: each takes what the others have not locked. An error is logged and tried again. One
+// Sweeper is for one goroutine at a time.
 func (s *Sweeper) Run(ctx context.Context) error {
 	for {
 		n, err := s.Sweep(ctx)
@@ -53,7 +56,8 @@ func (s *Sweeper) Run(ctx context.Context) error {
 }
 
 func (s *Sweeper) untilNext(ctx context.Context) time.Duration {
-	next, err := s.Store.NextPlanInstant(ctx)
+	now := s.Store.Now()
+	next, err := s.Store.NextPlanInstant(ctx, append(s.ends.until(now), s.resets.until(now)...)...)
 	if err != nil || next.IsZero() {
 		return sweepEvery
 	}
@@ -70,16 +74,12 @@ func (s *Sweeper) Sweep(ctx context.Context) (int, error) {
 	return lapsed + reset, err
 }
 
-func (s *Sweeper) sweepEnds(ctx context.Context) (n int, err error) {
+func (s *Sweeper) sweepEnds(ctx context.Context) (int, error) {
 	pointLapseBefore.Hit()
-	err = s.Store.InWorkTx(ctx, func(tx *store.Tx) error {
-		due, err := tx.TakeLapsed(ctx, sweepBatch)
-		if n = len(due); err != nil || n == 0 {
-			return err
-		}
+	n, err := s.work(ctx, batch{aside: &s.ends, name: "end", take: (*store.Tx).TakeLapsed, do: func(ctx context.Context, tx *store.Tx, due []simwarden.Subscription) error {
 		pointLapseIn.Hit()
 		return lapse(ctx, tx, due)
-	})
+	}})
 	if err != nil {
 		return 0, fmt.Errorf("end subscriptions: %w", err)
 	}
@@ -202,14 +202,8 @@ func (c *changes) flush(ctx context.Context) error {
 	return c.tx.RequestEvaluations(ctx, list, done)
 }
 
-func (s *Sweeper) sweepResets(ctx context.Context) (n int, err error) {
-	err = s.Store.InWorkTx(ctx, func(tx *store.Tx) error {
-		due, err := tx.TakeResets(ctx, sweepBatch)
-		if n = len(due); err != nil || n == 0 {
-			return err
-		}
-		return reset(ctx, tx, due)
-	})
+func (s *Sweeper) sweepResets(ctx context.Context) (int, error) {
+	n, err := s.work(ctx, batch{aside: &s.resets, name: "reset", take: (*store.Tx).TakeResets, do: reset})
 	if err != nil {
 		return 0, fmt.Errorf("reset subscriptions: %w", err)
 	}

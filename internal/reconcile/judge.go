@@ -36,9 +36,7 @@ func Judge(ctx context.Context, tx *store.Tx, id simwarden.SIMID, scene simwarde
 		return Judged{}, fmt.Errorf("judge: %w", err)
 	}
 	j := Judged{SIM: sim, Account: accounts[sim.AccountID], Facts: facts[0].Facts}
-	if err := complete(&j.Facts, j.Account, Item{Scene: scene, Manual: manual}, tx.At); err != nil {
-		return Judged{}, fmt.Errorf("judge sim %d: %w", id, err)
-	}
+	complete(&j.Facts, j.Account, Item{Scene: scene, Manual: manual}, tx.At)
 	j.Decision = rules.Decide(j.Facts)
 	return j, nil
 }
@@ -57,9 +55,7 @@ func Preview(ctx context.Context, tx *store.Tx, ids []simwarden.SIMID) ([]Outcom
 	out := make([]Outcome, 0, len(sims))
 	for _, sim := range sims {
 		a := accounts[sim.AccountID]
-		if err := complete(&sim.Facts, a, Item{Scene: simwarden.ScenePeriodic}, tx.At); err != nil {
-			return nil, fmt.Errorf("preview sim %d: %w", sim.ID, err)
-		}
+		complete(&sim.Facts, a, Item{Scene: simwarden.ScenePeriodic}, tx.At)
 		d := rules.Decide(sim.Facts)
 		o := rules.Order(rules.OrderInput{Decision: d, Facts: sim.Facts, Open: sim.Open, Mode: simwarden.ModeAct,
 			LastFailedDirection: sim.FailedDir, ReopenAt: sim.ReopenAt, Braked: !a.BrakedAt.IsZero(),

@@ -128,18 +128,18 @@ func decidedAt(f rules.Facts, at time.Time) time.Time {
 	return at
 }
 
-// complete adds to the facts what the account, its driver, the scene and the instant say.
-func complete(f *rules.Facts, a store.Account, item Item, at time.Time) error {
-	driver, err := carrier.Lookup(a.Driver)
-	if err != nil {
-		return err
+// complete adds to the facts what the account, its driver, the scene and the instant say. Of a driver
+// that is not built in, as in a program older than the account, nothing is known; the SIM is judged
+// by the rest, so that it holds up no other, and nobody can send until the driver is there.
+func complete(f *rules.Facts, a store.Account, item Item, at time.Time) {
+	var info carrier.Info
+	if driver, err := carrier.Lookup(a.Driver); err == nil {
+		info = driver.Info()
 	}
-	info := driver.Info()
 	f.NowAt, f.Scene, f.Manual = decidedAt(*f, at), item.Scene, item.Manual
 	f.TrafficStates = info.TrafficStates
 	f.RealNameRequired, f.Unplanned, f.FreshFor = a.RealNameRequired, a.Unplanned, a.FreshFor
 	f.HasUsage, f.HasReal = info.CanRead(simwarden.CheckUsage), info.CanRead(simwarden.CheckRealName)
-	return nil
 }
 
 // Priority orders waiting commands (G5): a person's click first, then resumes of paid SIMs and

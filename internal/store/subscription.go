@@ -131,18 +131,28 @@ func (tx *Tx) AddSubscription(ctx context.Context, b simwarden.Subscription, by,
 	return id, nil
 }
 
-// TakeLapsed locks up to limit subscriptions whose end has come, oldest end first, for the rest of
-// the transaction; other sweepers pass over them.
-func (tx *Tx) TakeLapsed(ctx context.Context, limit int) ([]simwarden.Subscription, error) {
+// TakeLapsed locks up to limit subscriptions whose end has come, the earliest first, for the rest of
+// the transaction; others pass over them. Those in except are left out.
+func (tx *Tx) TakeLapsed(ctx context.Context, limit int, except ...simwarden.SubscriptionID) ([]simwarden.Subscription, error) {
 	return subscriptions(ctx, tx, `
-		WHERE b.state IN ('active', 'exhausted') AND b.end_at <= $1 ORDER BY b.end_at, b.id LIMIT $2 FOR UPDATE OF b SKIP LOCKED`, tx.At, limit)
+		WHERE b.state IN ('active', 'exhausted') AND b.end_at <= $1 AND b.id <> ALL($3)
+		ORDER BY b.end_at, b.id LIMIT $2 FOR UPDATE OF b SKIP LOCKED`, tx.At, limit, subscriptionIDs(except))
 }
 
-// TakeResets locks up to limit subscriptions whose allowance is due to be full again.
-func (tx *Tx) TakeResets(ctx context.Context, limit int) ([]simwarden.Subscription, error) {
+// TakeResets locks up to limit subscriptions whose allowance is due to be full again. Those in except
+// are left out.
+func (tx *Tx) TakeResets(ctx context.Context, limit int, except ...simwarden.SubscriptionID) ([]simwarden.Subscription, error) {
 	return subscriptions(ctx, tx, `
-		WHERE b.state IN ('active', 'exhausted') AND b.next_reset_at <= $1 AND b.end_at > $1
-		ORDER BY b.next_reset_at, b.id LIMIT $2 FOR UPDATE OF b SKIP LOCKED`, tx.At, limit)
+		WHERE b.state IN ('active', 'exhausted') AND b.next_reset_at <= $1 AND b.end_at > $1 AND b.id <> ALL($3)
+		ORDER BY b.next_reset_at, b.id LIMIT $2 FOR UPDATE OF b SKIP LOCKED`, tx.At, limit, subscriptionIDs(except))
+}
+
+func subscriptionIDs(list []simwarden.SubscriptionID) []int64 {
+	out := make([]int64, len(list))
+	for i, id := range list {
+		out[i] = int64(id)
+	}
+	return out
 }
 
 // EndSubscription ends one that is still active, exhausted or queued; false where it had ended.
@@ -256,12 +266,14 @@ func (tx *Tx) EndSubscriptions(ctx context.Context, ids []simwarden.Subscription
 	return nil
 }
 
-// NextPlanInstant is when the next subscription ends or is reset, zero where none does. UTC.
-func (s *Store) NextPlanInstant(ctx context.Context) (time.Time, error) {
+// NextPlanInstant is when the next subscription ends or is reset, those in except aside; zero where
+// none does. UTC.
+func (s *Store) NextPlanInstant(ctx context.Context, except ...simwarden.SubscriptionID) (time.Time, error) {
 	var at *time.Time
 	err := s.work.QueryRow(ctx, `
-		SELECT least((SELECT min(end_at) FROM subscription WHERE state IN ('active', 'exhausted')),
-			(SELECT min(next_reset_at) FROM subscription WHERE state IN ('active', 'exhausted') AND next_reset_at IS NOT NULL))`).Scan(&at)
+		SELECT least((SELECT min(end_at) FROM subscription WHERE state IN ('active', 'exhausted') AND id <> ALL($1)),
+			(SELECT min(next_reset_at) FROM subscription WHERE state IN ('active', 'exhausted') AND next_reset_at IS NOT NULL AND id <> ALL($1)))`,
+		subscriptionIDs(except)).Scan(&at)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("next plan end: %w", err)
 	}
