@@ -52,6 +52,7 @@ type Account struct {
 	limiter *limiter
 	ordinal int
 	scale   float64
+	zone    *time.Location
 
 	flaps atomic.Uint64
 
@@ -59,7 +60,9 @@ type Account struct {
 	sims    []*sim
 	byICCID map[string]*sim
 	byKey   map[string]*sim
-	creds   map[string]string
+	// byNumber finds by MSISDN and by IMSI, for carriers that take those too.
+	byNumber map[string]*sim
+	creds    map[string]string
 }
 
 // Name is the account's name.
@@ -145,6 +148,30 @@ func (a *Account) ICCIDs() []string {
 	return out
 }
 
+// Range tells the ICCIDs of at most limit SIMs from a position of the carrier's list on.
+func (a *Account) Range(after, limit int) []string {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	after = min(max(after, 0), len(a.sims))
+	rows := a.sims[after:min(after+max(limit, 0), len(a.sims))]
+	out := make([]string, len(rows))
+	for i, s := range rows {
+		out[i] = s.card.ICCID
+	}
+	return out
+}
+
+// ICCIDOf is the ICCID of the SIM with that MSISDN or IMSI; false where there is none.
+func (a *Account) ICCIDOf(number string) (string, bool) {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	s := a.byNumber[number]
+	if s == nil {
+		return "", false
+	}
+	return s.card.ICCID, true
+}
+
 // Len is the number of SIMs.
 func (a *Account) Len() int {
 	a.mu.RLock()
@@ -176,10 +203,16 @@ func (a *Account) AddUsage(iccid string, bytes int64) error {
 	return a.change(iccid, "add usage", func(s *sim, now time.Time) { s.addUsage(a, bytes, now) })
 }
 
-// SetUsage makes the usage of the running calendar month (UTC) of a SIM what is given, in bytes.
+// SetRealName makes a SIM's real-name status what is given, in the dialect's words.
+func (a *Account) SetRealName(iccid, raw string) error {
+	return a.change(iccid, "set the real-name status", func(s *sim, _ time.Time) { s.realName = raw })
+}
+
+// SetUsage makes the usage of the running calendar month of a SIM what is given, in bytes. The month
+// is one of UTC, or of the zone in which the carrier counts.
 func (a *Account) SetUsage(iccid string, bytes int64) error {
 	return a.change(iccid, "set usage", func(s *sim, now time.Time) {
-		s.addUsage(a, bytes-s.between(a, monthStart(now), now, now), now)
+		s.addUsage(a, bytes-s.between(a, a.monthStart(now), now, now), now)
 	})
 }
 

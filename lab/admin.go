@@ -26,6 +26,7 @@ type SIMChange struct {
 	State         simwarden.State `json:"state,omitempty"`
 	UsageBytes    *int64          `json:"usage_bytes,omitempty"`
 	AddUsageBytes int64           `json:"add_usage_bytes,omitempty"`
+	RealName      *string         `json:"real_name,omitempty"` // in the dialect's words
 }
 
 // Advance is how far the virtual clock is to be moved.
@@ -60,7 +61,7 @@ func (w *World) admin() http.Handler {
 			} else {
 				rw.Header().Set("Content-Type", jsonType)
 			}
-			json.NewEncoder(rw).Encode(value) // an error means that the client has left
+			_ = json.NewEncoder(rw).Encode(value) // an error means that the client has left
 		})
 	}
 	route("GET /lab/accounts", func(*http.Request) (any, error) {
@@ -187,6 +188,11 @@ func (w *World) adminSIM(r *http.Request) (any, error) {
 		}
 		if change.UsageBytes != nil {
 			if err := a.SetUsage(iccid, *change.UsageBytes); err != nil {
+				return nil, err
+			}
+		}
+		if change.RealName != nil {
+			if err := a.SetRealName(iccid, *change.RealName); err != nil {
 				return nil, err
 			}
 		}

@@ -44,11 +44,11 @@ func (x *exchange) send(reply Reply, f *Fault) {
 	x.rw.WriteHeader(reply.Status)
 	last := max(len(reply.Body)-1, 0)
 	// An error means that the client has left: nobody is there to be told.
-	x.rw.Write(reply.Body[:last])
+	_, _ = x.rw.Write(reply.Body[:last])
 	x.line.AnsweredAt = x.world.Now()
 	x.line.RetryAfterSeconds = retryAfterSeconds(header.Get("Retry-After"), x.line.AnsweredAt)
 	x.end()
-	x.rw.Write(reply.Body[last:])
+	_, _ = x.rw.Write(reply.Body[last:])
 }
 
 // retryAfterSeconds reads what the answer asks for as a client must (RFC 9110 section 10.2.3); 0 for
@@ -84,7 +84,7 @@ func (x *exchange) reset() {
 		panic(http.ErrAbortHandler) // HTTP/2 or a test's recorder: the server breaks it off
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok {
-		tcp.SetLinger(0) // a reset, not an orderly end
+		_ = tcp.SetLinger(0) // a reset, not an orderly end; an error means that it is closed already
 	}
 	conn.Close()
 }
@@ -110,7 +110,7 @@ func (x *exchange) drip(reply Reply, f *Fault) {
 	}
 	x.line.AnsweredAt = x.world.Now()
 	x.end()
-	x.rw.Write(reply.Body[max(len(reply.Body)-1, 0):])
+	_, _ = x.rw.Write(reply.Body[max(len(reply.Body)-1, 0):])
 }
 
 // flood sends the right answer with blanks in it: 100 MiB of them, or without end.
@@ -136,7 +136,7 @@ func (x *exchange) flood(reply Reply, f *Fault) {
 	}
 	x.line.AnsweredAt = x.world.Now()
 	x.end()
-	x.rw.Write(reply.Body[last:])
+	_, _ = x.rw.Write(reply.Body[last:])
 }
 
 // broken ends a request whose answer was under way when the client left.

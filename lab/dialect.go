@@ -48,6 +48,17 @@ type Session interface {
 	ExpireTokens()
 }
 
+// The following are what a dialect or session may have besides: each is looked for by its method.
+type (
+	// limited: the carrier has limits of its own whatever the contract says. Those that an account's
+	// spec leaves zero are these.
+	limited interface{ Limits() Limits }
+	// zoned: the carrier counts usage by months of this zone, not of UTC.
+	zoned interface{ Zone() *time.Location }
+	// refusesRepeats: a change to the state that the SIM is in already is refused (ProblemAlready).
+	refusesRepeats interface{ RefusesRepeats(from, to string) bool }
+)
+
 // Kind is what sort of request it is, as the log says it.
 type Kind string
 
@@ -84,6 +95,8 @@ type Request struct {
 	NonZero     bool
 	From, Until time.Time
 	Step        Step
+	// NoState says that the answer tells nothing of the state.
+	NoState bool
 	// Problem, where not empty, is what is wrong with the request itself.
 	Problem ProblemKind
 	// Detail is the dialect's own: it comes back in Answer and Problem untouched.
@@ -112,6 +125,8 @@ type View struct {
 	Pending   bool // the carrier is still changing it
 	Online    bool
 	ChangedAt time.Time
+	// RealName is the SIM's real-name status in the dialect's words; empty: as the dialect likes.
+	RealName string
 	// UsageBytes is the usage in the asked span; Spans cuts it up where the request has a Step.
 	UsageBytes int64
 	Spans      []Span
@@ -151,6 +166,7 @@ const (
 	ProblemAuth        ProblemKind = "auth"
 	ProblemNotFound    ProblemKind = "not_found"
 	ProblemNotAllowed  ProblemKind = "not_allowed"
+	ProblemAlready     ProblemKind = "already" // only where a session refuses repeats
 	ProblemBusy        ProblemKind = "busy"
 	ProblemThrottled   ProblemKind = "throttled"
 	ProblemServer      ProblemKind = "server"

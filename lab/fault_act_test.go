@@ -2,6 +2,7 @@ package lab_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -24,7 +25,7 @@ func TestActedWithoutAnAnswer(t *testing.T) {
 			r := newRig(t, lab.AccountSpec{Dialect: "soracom"})
 			iccid := r.add(lab.NewSIM{})
 			r.fault(test.fault)
-			r.fails(http.MethodPost, "/sims/"+iccid+"/suspend")
+			_ = r.fails(http.MethodPost, "/sims/"+iccid+"/suspend")
 			line := r.line(ofKind(lab.KindChange))
 			if line.Executed != test.acted || line.Answer != lab.AnswerNone || line.Status != 0 || line.ClosedAt.IsZero() {
 				t.Errorf("the line says %+v", line)
@@ -101,7 +102,9 @@ func TestActLateExecutesAfterItsTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	leave()
-	<-ended
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the client left, and was told %v", err)
+	}
 	line := r.line(ofKind(lab.KindChange))
 	if line.Executed || line.DueAt != start.Add(90*time.Second) || line.Answer != lab.AnswerNone {
 		t.Errorf("F21: the request's line says %+v", line)
@@ -229,7 +232,7 @@ func TestDropNextReplyDropsOne(t *testing.T) {
 	iccid := r.add(lab.NewSIM{})
 	r.world.DropNextReply()
 	r.must(http.MethodGet, "/sims/"+iccid, "", http.StatusOK)
-	r.fails(http.MethodPost, "/sims/"+iccid+"/suspend")
+	_ = r.fails(http.MethodPost, "/sims/"+iccid+"/suspend")
 	r.must(http.MethodPost, "/sims/"+iccid+"/activate", "", http.StatusOK)
 	if left := r.world.Faults(); len(left) != 0 {
 		t.Errorf("still on: %+v", left)
@@ -242,7 +245,7 @@ func TestAReadHangsWhereItsOperationIsNamed(t *testing.T) {
 	r.fault(lab.Fault{Name: lab.ActThenReset})
 	r.must(http.MethodGet, "/sims/"+iccid, "", http.StatusOK)
 	r.fault(lab.Fault{Name: lab.ActThenReset, Operations: []simwarden.Operation{simwarden.OpQueryState}})
-	r.fails(http.MethodGet, "/sims/"+iccid)
+	_ = r.fails(http.MethodGet, "/sims/"+iccid)
 	line := r.line(func(l lab.LogLine) bool { return l.Answer == lab.AnswerNone })
 	if line.Kind != lab.KindRead || line.StateAnswered != "" || line.StateAfter != simwarden.StateActive {
 		t.Errorf("the line says %+v", line)

@@ -180,6 +180,8 @@ func (x *exchange) work(dst []byte) (reply Reply, ended bool) {
 		x.line.StateAnswered, x.line.RawAnswered, x.line.PendingAnswered = v.State, v.Raw, v.Pending
 		if x.req.Usage {
 			x.line.UsageAnswered = v.UsageBytes
+		}
+		if x.req.Usage || x.req.NoState {
 			x.line.StateAnswered, x.line.RawAnswered, x.line.PendingAnswered = "", "", false
 		}
 	}

@@ -28,10 +28,23 @@ type Limits struct {
 	Windows []Limit `json:"windows,omitempty"`
 	// MaxConcurrent is how many requests may be under way at a time; 0: any number.
 	MaxConcurrent int `json:"max_concurrent,omitempty"`
-	// PerSIMGap is the least time between two requests for one SIM; 0: none.
-	PerSIMGap time.Duration `json:"per_sim_gap_ns,omitempty"`
+	// PerSIMGap is the least time between two requests for one SIM; 0: the dialect's own, where it has
+	// one, else none; negative: none. PerSIMGapOn are the operations that it lies between, counted
+	// together; empty: all.
+	PerSIMGap   time.Duration         `json:"per_sim_gap_ns,omitempty"`
+	PerSIMGapOn []simwarden.Operation `json:"per_sim_gap_on,omitempty"`
 	// OnlyLog logs violations without refusing the request.
 	OnlyLog bool `json:"only_log,omitempty"`
+}
+
+// inherit takes what is the carrier's own rule where the account has none.
+func (l *Limits) inherit(own Limits) {
+	if l.PerSIMGap == 0 {
+		l.PerSIMGap, l.PerSIMGapOn = own.PerSIMGap, own.PerSIMGapOn
+	}
+	if l.MaxConcurrent == 0 {
+		l.MaxConcurrent = own.MaxConcurrent
+	}
 }
 
 // limiter is shared by the accounts of one limit group.
@@ -87,7 +100,7 @@ func (l *limiter) arrive(op simwarden.Operation, s *sim, c clock.Clock) (now tim
 			violation = fmt.Sprintf("more than %d %s in %v", limit.Calls, name(limit.Operations), window)
 		}
 	}
-	if s != nil {
+	if s != nil && (len(l.limits.PerSIMGapOn) == 0 || slices.Contains(l.limits.PerSIMGapOn, op)) {
 		if gap := l.limits.PerSIMGap; gap > 0 && !s.lastCallAt.IsZero() && now.Sub(s.lastCallAt) < gap && violation == "" {
 			violation = fmt.Sprintf("%v after the last call for this SIM, at least %v", now.Sub(s.lastCallAt), gap)
 		}

@@ -49,7 +49,7 @@ func TestHandlerRunsInABubble(t *testing.T) {
 		}
 		listener := &pipes{accepted: make(chan net.Conn), closed: make(chan struct{})}
 		server := &http.Server{Handler: w.Handler(), ConnContext: w.ConnContext}
-		go server.Serve(listener)
+		go func() { _ = server.Serve(listener) }()
 		client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true,
 			DialContext: func(context.Context, string, string) (net.Conn, error) {
 				ours, theirs := net.Pipe()

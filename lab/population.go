@@ -123,6 +123,7 @@ func (a *Account) AddSIM(add NewSIM) (SIMTruth, error) {
 	a.sims = append(a.sims, s)
 	a.byICCID[add.ICCID] = s
 	a.byKey[key] = s
+	a.byNumber[add.MSISDN], a.byNumber[add.IMSI] = s, s
 	return s.truth(a, now), nil
 }
 

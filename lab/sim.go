@@ -27,7 +27,10 @@ type SIMTruth struct {
 	Raw     string          `json:"raw"`
 	// PendingRaw is what a change that was taken but is not done leads to; empty for none.
 	PendingRaw string `json:"pending_raw,omitempty"`
-	// UsageBytes is the usage of the running calendar month (UTC), LifetimeBytes all there was.
+	// RealName is the real-name status in the dialect's words, where one was set.
+	RealName string `json:"real_name,omitempty"`
+	// UsageBytes is the usage of the running calendar month (UTC, or the zone in which the carrier
+	// counts), LifetimeBytes all there was.
 	UsageBytes    int64    `json:"usage_bytes"`
 	LifetimeBytes int64    `json:"lifetime_bytes"`
 	Changes       []Change `json:"changes,omitempty"`
@@ -55,6 +58,7 @@ type sim struct {
 	// pending is the change that was taken and is not done, shown as pending; nil for none.
 	pending    *laterChange
 	executions int32
+	realName   string
 	lastCallAt time.Time // for PerSIMGap; guarded by the account's limiter
 }
 
@@ -121,7 +125,8 @@ func (s *sim) truth(a *Account, now time.Time) SIMTruth {
 	t := SIMTruth{
 		Account: a.Name(), ICCID: s.card.ICCID, Key: s.card.Key, IMSI: s.card.IMSI, MSISDN: s.card.MSISDN,
 		State: a.words[m.word].State, Raw: a.words[m.word].Raw,
-		UsageBytes:    s.between(a, monthStart(now), now, now),
+		RealName:      s.realName,
+		UsageBytes:    s.between(a, a.monthStart(now), now, now),
 		LifetimeBytes: s.total(a, now),
 		Executions:    int(s.executions),
 	}
@@ -138,7 +143,8 @@ func (s *sim) truth(a *Account, now time.Time) SIMTruth {
 	return t
 }
 
-func monthStart(t time.Time) time.Time {
-	t = t.UTC()
-	return time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC)
+// monthStart is the start of the month around t in the zone in which the carrier counts.
+func (a *Account) monthStart(t time.Time) time.Time {
+	t = t.In(a.zone)
+	return time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, a.zone).UTC()
 }

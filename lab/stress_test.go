@@ -48,13 +48,13 @@ func TestLogHoldsUnderEveryFaultAtOnce(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				switch random.IntN(4) {
 				case 0:
-					r.do(ctx, http.MethodGet, "/v1/Sims?PageSize=7", "")
+					_, _ = r.do(ctx, http.MethodGet, "/v1/Sims?PageSize=7", "")
 				case 1:
-					r.do(ctx, http.MethodGet, "/v1/Sims/"+key, "")
+					_, _ = r.do(ctx, http.MethodGet, "/v1/Sims/"+key, "")
 				case 2:
-					r.do(ctx, http.MethodPost, "/v1/Sims/"+key, "Status=inactive")
+					_, _ = r.do(ctx, http.MethodPost, "/v1/Sims/"+key, "Status=inactive")
 				default:
-					r.do(ctx, http.MethodPost, "/v1/Sims/"+key, "Status=active")
+					_, _ = r.do(ctx, http.MethodPost, "/v1/Sims/"+key, "Status=active")
 				}
 				cancel()
 			}

@@ -100,8 +100,15 @@ func (w *World) AddAccount(spec AccountSpec) (*Account, error) {
 	}
 	a := &Account{
 		world: w, spec: spec, dialect: dialect, words: dialect.Words(), wordOf: make(map[string]uint8),
-		ordinal: len(w.order) + 1, scale: spec.UsageScale,
-		byICCID: make(map[string]*sim), byKey: make(map[string]*sim), creds: make(map[string]string),
+		ordinal: len(w.order) + 1, scale: spec.UsageScale, zone: time.UTC,
+		byICCID: make(map[string]*sim), byKey: make(map[string]*sim), byNumber: make(map[string]*sim), creds: make(map[string]string),
+	}
+	if d, ok := dialect.(zoned); ok {
+		a.zone = d.Zone()
+	}
+	if d, ok := dialect.(limited); ok {
+		spec.Limits.inherit(d.Limits())
+		a.spec.Limits = spec.Limits
 	}
 	for name, value := range spec.Credentials {
 		a.creds[name] = value
