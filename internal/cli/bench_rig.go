@@ -81,7 +81,7 @@ func newBenchRig(ctx context.Context, g *Globals, carrier string, sims int) (_ *
 			err = errors.Join(err, r.stop())
 		}
 	}()
-	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // the Postgres user must be able to enter it
+	if err := os.Chmod(dir, 0o755); err != nil { // the Postgres user must be able to enter it
 		return nil, fmt.Errorf("make a directory for the bench: %w", err)
 	}
 	own := Globals{DataDir: dir, Verbose: g.Verbose, Out: g.Out, Err: g.Err, In: g.In}

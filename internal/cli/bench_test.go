@@ -71,7 +71,7 @@ func TestSkipClockLeavesTimeOut(t *testing.T) {
 			t.Fatal("a sleep of an hour ended after 59 minutes")
 		default:
 		}
-		time.Sleep(time.Minute) // the bubble's own time passes too
+		time.Sleep(time.Minute) //nolint:forbidigo // it passes at once: the bubble's own time goes on too
 		c.follow()
 		if err := <-slept; err != nil {
 			t.Fatal(err)

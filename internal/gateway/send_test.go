@@ -25,7 +25,9 @@ func TestCommandIsOneRequest(t *testing.T) {
 		{"S17, F20: the connection dies after the carrier acted: one request, outcome unknown", reset, carrier.ClassUnknownOutcome},
 		{"S16: a 500 is one request, outcome unknown", answer(500, `{}`), carrier.ClassUnknownOutcome},
 		{"F24: HTML with 200 is one request, outcome unknown", answer(200, `<html>`), carrier.ClassUnknownOutcome},
-		{"C4: a redirect is not followed", func(w http.ResponseWriter, req *http.Request) { http.Redirect(w, req, "/elsewhere", 307) }, carrier.ClassUnknownOutcome},
+		{"C4: a redirect is not followed", func(w http.ResponseWriter, req *http.Request) {
+			http.Redirect(w, req, "/elsewhere", http.StatusTemporaryRedirect)
+		}, carrier.ClassUnknownOutcome},
 		{"F40: a refusal that the driver's rules know is terminal", answer(400, `{"code":"RISK"}`), carrier.ClassRiskSuspended},
 	} {
 		t.Run(c.sentence, func(t *testing.T) {

@@ -78,7 +78,7 @@ func (a account) handOver(dir string) error {
 		if err != nil || p == dir {
 			return err
 		}
-		return os.Lchown(p, a.uid, a.gid)
+		return os.Lchown(p, a.uid, a.gid) //nolint:gosec // G122: Lchown follows no link, and dir is ours until the last line
 	})
 	if err == nil {
 		err = os.Lchown(dir, a.uid, a.gid)

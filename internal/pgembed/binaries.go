@@ -75,7 +75,7 @@ func findBinaries(ctx context.Context, dir string, want int) (binaries, error) {
 		case err == nil:
 			all = append(all, b)
 		case dir != "":
-			return binaries{}, fmt.Errorf("%w: %s has no usable postgres and initdb: %v", ErrNoBinaries, dir, err)
+			return binaries{}, fmt.Errorf("%w: %s has no usable postgres and initdb: %w", ErrNoBinaries, dir, err)
 		}
 	}
 	return choose(all, want)
@@ -145,7 +145,7 @@ func inspect(ctx context.Context, dir string) (binaries, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, filepath.Join(abs, "postgres"), "--version").Output()
+	out, err := exec.CommandContext(ctx, filepath.Join(abs, "postgres"), "--version").Output() //nolint:gosec // G702: the folder is the operator's choice
 	if err != nil {
 		return binaries{}, fmt.Errorf("ask %s for its version: %w", filepath.Join(abs, "postgres"), err)
 	}

@@ -31,7 +31,7 @@ func openLock(path string) (fileLock, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		if errors.Is(err, fs.ErrPermission) {
-			return fileLock{}, fmt.Errorf("%w: %v; run as the user who owns it", ErrPermission, err)
+			return fileLock{}, fmt.Errorf("%w: %w; run as the user who owns it", ErrPermission, err)
 		}
 		return fileLock{}, fmt.Errorf("open lock: %w", plainDiskFull(err, filepath.Dir(path)))
 	}

@@ -218,7 +218,9 @@ func (s *Server) spawn(b binaries, a account) error {
 		if err != nil {
 			return
 		}
-		s.exit = cmd.Wait()
+		if s.exit = cmd.Wait(); s.exit == nil {
+			s.exit = errors.New("exit status 0")
+		}
 		close(exited)
 	}()
 	if err := <-started; err != nil {
@@ -233,7 +235,7 @@ func (s *Server) awaitReady(ctx context.Context, a account) error {
 	err := poll(ctx, func() (bool, error) {
 		select {
 		case <-s.exited:
-			return false, fmt.Errorf("the server ended: %v", s.exit)
+			return false, fmt.Errorf("the server ended: %w", s.exit)
 		default:
 		}
 		c, err := pgx.Connect(ctx, databaseURL(s.l.run, "postgres"))

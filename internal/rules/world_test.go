@@ -26,9 +26,8 @@ type world struct {
 	endedID simwarden.SubscriptionID
 	endedBy simwarden.Scene
 
-	open       *rules.OpenCommand
-	openManual bool
-	waiting    []request
+	open    *rules.OpenCommand
+	waiting []request
 	// ordered counts the commands by (subscription, scene) of a plan's end.
 	ordered map[string]int
 	// lapseOwed says that a plan's end was the last word: the SIM has to be suspended.
