@@ -71,7 +71,14 @@ type Plan struct {
 	ResetDays int `json:"reset_days,omitempty"`
 	// Zone is the IANA zone in which days and months are counted.
 	Zone string `json:"zone"`
+	// PriceMinor is what it costs, in minor units of Currency (ISO 4217), which is empty where the
+	// plan costs nothing (M1).
+	PriceMinor int64  `json:"price_minor,omitempty"`
+	Currency   string `json:"currency,omitempty"`
 }
+
+// Price is what the plan costs.
+func (p Plan) Price() Money { return Money{AmountMinor: p.PriceMinor, Currency: p.Currency} }
 
 // SubscriptionState is where a bought plan is in its life.
 type SubscriptionState string
@@ -108,6 +115,10 @@ type Subscription struct {
 	NextResetAt    time.Time `json:"next_reset_at,omitzero"`
 	AllowanceBytes int64     `json:"allowance_bytes"`
 	UsedBytes      int64     `json:"used_bytes"`
+	// Renew says that it is bought again at its end, as RenewPlanID where that is set, else as the
+	// same plan (M2).
+	Renew       bool   `json:"renew,omitempty"`
+	RenewPlanID PlanID `json:"renew_plan_id,omitempty"`
 }
 
 // InForce says whether the subscription counts at the instant: start <= t < end, and active or

@@ -32,6 +32,7 @@ const (
 	AlertClock         = "clock"
 	AlertRowSetAside   = "row_set_aside"
 	AlertDrift         = "drift"
+	AlertRenewal       = "renewal_unpaid"
 )
 
 // Raise opens an alert, or counts it again where one with its key is open.

@@ -42,6 +42,8 @@ const (
 	EventExhausted      = "data_exhausted"
 	EventDrift          = "drift"
 	EventAccountChanged = "account_changed"
+	EventRenewed        = "renewed"
+	EventRenewalUnpaid  = "renewal_unpaid"
 )
 
 // AddEvents writes events, all at the transaction's instant. Data is marshalled as JSON.

@@ -21,12 +21,13 @@ type Asset struct {
 var ErrImportedBefore = errors.New("imported before")
 
 const subscriptionColumns = `b.id, coalesce(b.sim_id, 0), coalesce(b.device_id, 0), b.plan_id, p.code, b.kind, b.state,
-	b.start_at, b.end_at, b.next_reset_at, b.allowance_bytes, b.used_bytes`
+	b.start_at, b.end_at, b.next_reset_at, b.allowance_bytes, b.used_bytes, b.renew, coalesce(b.renew_plan_id, 0)`
 
 func scanSubscription(row pgx.Row) (simwarden.Subscription, error) {
 	var b simwarden.Subscription
 	var start, end, reset *time.Time
-	err := one(row, &b.ID, &b.SIMID, &b.DeviceID, &b.PlanID, &b.PlanCode, &b.Kind, &b.State, &start, &end, &reset, &b.AllowanceBytes, &b.UsedBytes)
+	err := one(row, &b.ID, &b.SIMID, &b.DeviceID, &b.PlanID, &b.PlanCode, &b.Kind, &b.State, &start, &end, &reset, &b.AllowanceBytes, &b.UsedBytes,
+		&b.Renew, &b.RenewPlanID)
 	b.StartAt, b.EndAt, b.NextResetAt = timeOf(start), timeOf(end), timeOf(reset)
 	return b, err
 }
@@ -106,11 +107,12 @@ func (tx *Tx) AddSubscription(ctx context.Context, b simwarden.Subscription, by,
 	}
 	var id simwarden.SubscriptionID
 	err := tx.QueryRow(ctx, `
-		INSERT INTO subscription (sim_id, device_id, plan_id, kind, state, start_at, end_at, next_reset_at, allowance_bytes, used_bytes, bought_at, bought_by, import_ref)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+		INSERT INTO subscription (sim_id, device_id, plan_id, kind, state, start_at, end_at, next_reset_at, allowance_bytes, used_bytes, bought_at, bought_by, import_ref, renew, renew_plan_id)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
 		ON CONFLICT (import_ref) WHERE import_ref IS NOT NULL DO NOTHING RETURNING id`,
 		nullID(int64(b.SIMID)), nullID(int64(b.DeviceID)), b.PlanID, string(b.Kind), string(b.State),
-		nullTime(b.StartAt), nullTime(b.EndAt), nullTime(b.NextResetAt), b.AllowanceBytes, b.UsedBytes, tx.At, by, ref).Scan(&id)
+		nullTime(b.StartAt), nullTime(b.EndAt), nullTime(b.NextResetAt), b.AllowanceBytes, b.UsedBytes, tx.At, by, ref,
+		b.Renew, nullID(int64(b.RenewPlanID))).Scan(&id)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return 0, fmt.Errorf("subscription %q: %w", importRef, ErrImportedBefore)
 	}
