@@ -53,6 +53,9 @@ const (
 	// heldWait is how long a command waits that its account's stop or brake holds: nobody looks at it
 	// until that ends.
 	heldWait = time.Second
+	// noDriverWait is how long a command waits whose account's driver is not built in: another node,
+	// of another version, may have it.
+	noDriverWait = 30 * time.Second
 	// brokenWait is how long a SIM is left alone on which two commands were found under way.
 	brokenWait = time.Hour
 )
@@ -78,7 +81,7 @@ func (m *Commander) claim(ctx context.Context, id simwarden.CommandID) (task, er
 		}
 		driver, err := carrier.Lookup(j.Account.Driver)
 		if err != nil {
-			return fmt.Errorf("command %d: %w", c.ID, err)
+			return m.wait(ctx, tx, &t, tx.At.Add(noDriverWait), "the driver "+j.Account.Driver+" is not in this program")
 		}
 		t.info, t.ref = driver.Info(), refOf(j.SIM)
 		if c.State == simwarden.CommandQueued {

@@ -146,6 +146,9 @@ func (a *account) reopen(ctx context.Context, old *opened) (*opened, error) {
 		return nil, err
 	}
 	a.set(row, stops)
+	if row.BadSettings {
+		return nil, fmt.Errorf("account %d: its settings are not texts by name", a.id)
+	}
 	same := old != nil && old.driver == row.Driver && old.baseURL == row.BaseURL && maps.Equal(old.settings, row.Settings)
 	if same && bytes.Equal(old.sealed, sealed) {
 		return old.keptFor(row, sealed), nil

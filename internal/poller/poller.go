@@ -60,6 +60,8 @@ const (
 	defaultWait        = 2 * time.Second
 	// givingBack bounds the last writes and the return of leases at a shutdown.
 	givingBack = 5 * time.Second
+	// refusedFor is how long an account is left alone that could not be started.
+	refusedFor = time.Minute
 	// presence is the name of the lease by which nodes see each other, before the holder.
 	presence = "poller:"
 	// nudgeBatch is how many SIMs are read anew at a time.
@@ -80,6 +82,9 @@ type Poller struct {
 	mu       sync.Mutex
 	accounts map[simwarden.AccountID]*account
 	running  sync.WaitGroup
+	// refused are the accounts that could not be started, and until when their shards are left alone.
+	// Only Run's goroutine uses it.
+	refused map[simwarden.AccountID]time.Time
 	// renewedAt is when the leases were last known to be ours.
 	renewedAt time.Time
 }
@@ -105,7 +110,7 @@ func New(o Options) (*Poller, error) {
 	if o.Concurrency <= 0 {
 		o.Concurrency = defaultConcurrency
 	}
-	p := &Poller{o: o, pace: rules.DefaultPace(), accounts: map[simwarden.AccountID]*account{}, writing: make(chan struct{}, writers)}
+	p := &Poller{o: o, pace: rules.DefaultPace(), accounts: map[simwarden.AccountID]*account{}, refused: map[simwarden.AccountID]time.Time{}, writing: make(chan struct{}, writers)}
 	if o.Pace != nil {
 		p.pace = *o.Pace
 	}

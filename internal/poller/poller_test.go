@@ -239,6 +239,41 @@ func TestNodesShareShardsAndTakeOver(t *testing.T) {
 	r.until("all are read on", func() bool { return r.one(`SELECT count(*) FROM poll_state WHERE state_read_at < $1`, since) == 0 })
 }
 
+func TestP6AnAccountThatCannotBeStartedKeepsNoOthersShardsFromBeingTaken(t *testing.T) {
+	r := newRig(t)
+	r.tx(func(tx *store.Tx) error {
+		_, err := tx.AddAccount(r.ctx, store.Account{Name: "new", Driver: "of a newer version"})
+		return err
+	})
+	_, good, _ := r.account(lab.AccountSpec{Name: "good", Dialect: "soracom"}, 40, time.Second)
+	if _, _, err := r.store.TakeLease(r.ctx, "poller:another", "another", time.Hour); err != nil { // half is its share
+		t.Fatal(err)
+	}
+	r.poller(poller.Options{LeaseFor: time.Second})
+	r.until("all SIMs of the other account are read", func() bool {
+		return r.one(`SELECT count(*) FROM poll_state WHERE account_id = $1 AND state_read_at IS NULL`, good.ID) == 0
+	})
+	r.until("all its shards are held", func() bool {
+		return r.one(`SELECT count(*) FROM poll_shard WHERE account_id = $1 AND lease_until > app_now()`, good.ID) == 4
+	})
+}
+
+func TestF16SettingsThatAreNoTextsHarmTheirAccountAlone(t *testing.T) {
+	r := newRig(t)
+	_, bad, _ := r.account(lab.AccountSpec{Name: "bad", Dialect: "soracom"}, 10, time.Second)
+	_, good, _ := r.account(lab.AccountSpec{Name: "good", Dialect: "soracom"}, 10, time.Second)
+	if _, err := r.pool.Exec(r.ctx, `UPDATE account SET settings = '{"a": {"b": 1}}' WHERE id = $1`, bad.ID); err != nil {
+		t.Fatal(err)
+	}
+	r.poller(poller.Options{})
+	r.until("the other account's SIMs are read", func() bool {
+		return r.one(`SELECT count(*) FROM poll_state WHERE account_id = $1 AND state_read_at IS NULL`, good.ID) == 0
+	})
+	if n := r.one(`SELECT count(*) FROM poll_state WHERE account_id = $1 AND state_read_at IS NOT NULL`, bad.ID); n != 0 {
+		t.Errorf("%d SIMs were read with settings that nobody understands", n)
+	}
+}
+
 func TestReadingsWaitForTheDatabase(t *testing.T) {
 	r := newRig(t)
 	r.account(lab.AccountSpec{Name: "first", Dialect: "soracom"}, 20, time.Second)

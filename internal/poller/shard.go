@@ -34,7 +34,7 @@ func (p *Poller) keepShards(ctx context.Context) error {
 	case len(held) > share:
 		return p.giveBack(ctx, held[share:])
 	case len(held) < share:
-		taken, err := p.o.Store.TakeShards(ctx, p.o.Holder, share-len(held), p.o.LeaseFor)
+		taken, err := p.o.Store.TakeShards(ctx, p.o.Holder, share-len(held), p.o.LeaseFor, p.notNow()...)
 		if err != nil {
 			return err
 		}
@@ -77,6 +77,21 @@ func (p *Poller) share(ctx context.Context) (int, error) {
 	return (all + nodes - 1) / nodes, nil
 }
 
+// notNow gives the accounts whose shards are left alone: those that could not be started a while ago
+// would otherwise take up this node's share each time, and others' shards would be nobody's (P6).
+func (p *Poller) notNow() []simwarden.AccountID {
+	now := p.o.Clock.Now()
+	var out []simwarden.AccountID
+	for id, until := range p.refused {
+		if !now.Before(until) {
+			delete(p.refused, id)
+			continue
+		}
+		out = append(out, id)
+	}
+	return out
+}
+
 // adopt loads shards that were just taken, account by account. One that cannot be loaded is given
 // back.
 func (p *Poller) adopt(ctx context.Context, rows map[simwarden.AccountID]store.Account, taken []store.PollShard) error {
@@ -92,7 +107,10 @@ func (p *Poller) adopt(ctx context.Context, rows map[simwarden.AccountID]store.A
 		if a == nil {
 			var err error
 			if a, err = p.start(ctx, row); err != nil {
-				p.o.Log.Error("poller: account is not polled", "account", row.Name, "error", err)
+				if _, again := p.refused[row.ID]; !again {
+					p.o.Log.Error("poller: account is not polled", "account", row.Name, "error", err)
+				}
+				p.refused[row.ID] = p.o.Clock.Now().Add(refusedFor)
 				if err := p.o.Store.GiveShards(ctx, p.o.Holder, []store.PollShard{shard}); err != nil {
 					return err
 				}

@@ -17,11 +17,14 @@ var ErrAccountExists = errors.New("an account of this name exists already")
 
 // Account is one contract at one carrier. The sealed credential is apart: AccountCredential.
 type Account struct {
-	ID               simwarden.AccountID       `json:"id"`
-	Name             string                    `json:"name"`
-	Driver           string                    `json:"driver"`
-	BaseURL          string                    `json:"base_url"`
-	Settings         map[string]string         `json:"settings"`
+	ID       simwarden.AccountID `json:"id"`
+	Name     string              `json:"name"`
+	Driver   string              `json:"driver"`
+	BaseURL  string              `json:"base_url"`
+	Settings map[string]string   `json:"settings"`
+	// BadSettings says that the row's settings are not texts by name; Settings is empty then, and
+	// the account cannot be called. Other accounts are read all the same.
+	BadSettings      bool                      `json:"-"`
 	Mode             simwarden.AccountMode     `json:"mode"`
 	LimitGroupID     simwarden.LimitGroupID    `json:"limit_group_id"`
 	Zone             string                    `json:"zone"`
@@ -78,7 +81,7 @@ func scanAccount(row pgx.Row) (Account, error) {
 		return Account{}, err
 	}
 	if err := json.Unmarshal(settings, &a.Settings); err != nil {
-		return Account{}, fmt.Errorf("settings of account %d: %w", a.ID, err)
+		a.Settings, a.BadSettings = map[string]string{}, true
 	}
 	a.FreshFor, a.BrakeWindow = time.Duration(fresh)*time.Second, time.Duration(window)*time.Second
 	a.StateEvery, a.UsageEvery = time.Duration(stateEvery)*time.Second, time.Duration(usageEvery)*time.Second

@@ -49,15 +49,19 @@ func (s *Store) RenewShards(ctx context.Context, holder string, held []PollShard
 }
 
 // TakeShards takes up to limit shards that nobody holds, spread over the accounts.
-func (s *Store) TakeShards(ctx context.Context, holder string, limit int, d time.Duration) ([]PollShard, error) {
+func (s *Store) TakeShards(ctx context.Context, holder string, limit int, d time.Duration, except ...simwarden.AccountID) ([]PollShard, error) {
+	left := make([]int64, len(except))
+	for i, id := range except {
+		left[i] = int64(id)
+	}
 	return s.pollShards(ctx, "take", `
 		WITH free AS (
-			SELECT account_id, shard FROM poll_shard WHERE lease_until < app_now()
+			SELECT account_id, shard FROM poll_shard WHERE lease_until < app_now() AND account_id <> ALL($4)
 			ORDER BY shard, account_id LIMIT $2 FOR UPDATE SKIP LOCKED
 		)
 		UPDATE poll_shard p SET holder = $1, epoch = p.epoch + 1, lease_until = app_now() + make_interval(secs => $3)
 		FROM free WHERE p.account_id = free.account_id AND p.shard = free.shard
-		RETURNING p.account_id, p.shard, p.epoch`, holder, limit, d.Seconds())
+		RETURNING p.account_id, p.shard, p.epoch`, holder, limit, d.Seconds(), left)
 }
 
 // GiveShards gives shards back, so that another node need not wait for the end of the lease.
