@@ -48,10 +48,7 @@ func (m *Commander) succeed(ctx context.Context, tx *store.Tx, c store.Command, 
 	if err := tx.ClearFailed(ctx, c.SIMID); err != nil {
 		return err
 	}
-	if err := tx.SetDrifting(ctx, c.SIMID, ""); err != nil {
-		return err
-	}
-	return tx.ClearAlert(ctx, failedKey(c.SIMID), reconcile.System)
+	return reconcile.InLine(ctx, tx, c.SIMID)
 }
 
 // fail ends a command for good (C8): the SIM is shown as drifting, an alert goes out, and the same
@@ -71,11 +68,10 @@ func (m *Commander) fail(ctx context.Context, tx *store.Tx, sim store.SIM, c sto
 	if err := tx.SetDrifting(ctx, c.SIMID, fmt.Sprintf("%s failed: %s", c.Direction, because)); err != nil {
 		return err
 	}
-	return tx.Raise(ctx, store.Alert{Kind: store.AlertCommandFailed, Key: failedKey(c.SIMID), SIMID: c.SIMID, AccountID: c.AccountID,
+	return tx.Raise(ctx, store.Alert{Kind: store.AlertCommandFailed, Key: reconcile.FailedKey(c.SIMID), SIMID: c.SIMID, AccountID: c.AccountID,
 		Message: fmt.Sprintf("%s of SIM %s failed: %s", c.Direction, c.ICCID, because)})
 }
 
-func failedKey(id simwarden.SIMID) string    { return fmt.Sprintf("command_failed:%d", id) }
 func throttledKey(id simwarden.SIMID) string { return fmt.Sprintf("command_throttled:%d", id) }
 func stuckKey(id simwarden.SIMID) string     { return fmt.Sprintf("command_stuck:%d", id) }
 

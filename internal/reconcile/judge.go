@@ -59,7 +59,7 @@ func Preview(ctx context.Context, tx *store.Tx, ids []simwarden.SIMID) ([]Outcom
 		d := rules.Decide(sim.Facts)
 		o := rules.Order(rules.OrderInput{Decision: d, Facts: sim.Facts, Open: sim.Open, Mode: simwarden.ModeAct,
 			LastFailedDirection: sim.FailedDir, ReopenAt: sim.ReopenAt, Braked: !a.BrakedAt.IsZero(),
-			DriftHold: driftHold(a, sim)})
+			DriftHold: driftHold(a, sim, d)})
 		out = append(out, Outcome{SIMID: sim.ID, AccountID: sim.AccountID, ICCID: sim.ICCID, Facts: sim.Facts, Decision: d, Ordered: o})
 	}
 	return out, nil

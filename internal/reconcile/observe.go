@@ -92,35 +92,6 @@ func sceneOf(r simwarden.Reading) simwarden.Scene {
 	return simwarden.SceneRealNameCheck
 }
 
-// drift does what the account's policy says of a state that was changed outside (E13).
-func (w *writer) drift(ctx context.Context, sim *store.SIMFacts, account store.Account) error {
-	w.events = append(w.events, store.NewEvent{Kind: store.EventDrift, SIMID: sim.ID, AccountID: sim.AccountID, Actor: "carrier",
-		Data: map[string]any{"state": sim.Facts.State, "desired": sim.Desired, "policy": account.DriftPolicy}})
-	switch account.DriftPolicy {
-	case simwarden.DriftAlert:
-		because := fmt.Sprintf("changed outside to %s", sim.Facts.State)
-		if err := w.tx.SetDrifting(ctx, sim.ID, because); err != nil {
-			return err
-		}
-		sim.DriftingAt = w.tx.At
-		return w.tx.Raise(ctx, store.Alert{Kind: store.AlertDrift, Key: fmt.Sprintf("drift:%d", sim.ID), SIMID: sim.ID, AccountID: sim.AccountID,
-			Message: "SIM " + sim.ICCID + " was " + because + "; its account's policy leaves it to a person"})
-	case simwarden.DriftAdopt:
-		hold := sim.Facts.State == simwarden.StateSuspended
-		if err := w.tx.SetHold(ctx, sim.ID, hold, "carrier portal", "changed outside, adopted"); err != nil {
-			return err
-		}
-		sim.Facts.ManualHold, sim.Facts.ManualHoldBy, sim.Facts.ManualHoldAt = hold, "carrier portal", w.tx.At
-	}
-	return nil
-}
-
-// driftHold says that the account's policy leaves the SIM's state, changed outside, to a person. A
-// SIM that drifts because our own order failed is not meant: it is tried again (C8).
-func driftHold(a store.Account, sim store.SIMFacts) bool {
-	return a.DriftPolicy == simwarden.DriftAlert && !sim.DriftingAt.IsZero() && sim.FailedDir == ""
-}
-
 // ClosePolling closes the polling of this SIM alone and writes the extended state back (P5).
 func ClosePolling(ctx context.Context, tx *store.Tx, id simwarden.SIMID, extended simwarden.ExtendedState, because string) error {
 	closed, err := tx.ClosePolling(ctx, id, extended, because)

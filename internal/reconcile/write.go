@@ -42,7 +42,7 @@ func (w *writer) judge(ctx context.Context, sim store.SIMFacts, item Item, accou
 	in := rules.OrderInput{
 		Decision: d, Facts: sim.Facts, Open: sim.Open, Mode: account.Mode,
 		LastFailedDirection: sim.FailedDir, ReopenAt: sim.ReopenAt,
-		DriftHold: driftHold(account, sim),
+		DriftHold: driftHold(account, sim, d),
 	}
 	if l, ok := lapseOf(item); ok {
 		in.LapseTriggered = w.triggered[l]
@@ -61,6 +61,16 @@ func (w *writer) judge(ctx context.Context, sim store.SIMFacts, item Item, accou
 	out := Outcome{SIMID: sim.ID, AccountID: sim.AccountID, ICCID: sim.ICCID, Facts: sim.Facts, Decision: d, Ordered: ordered}
 	if err := w.order(ctx, sim, item, d, ordered); err != nil {
 		return Outcome{}, err
+	}
+	if !sim.DriftingAt.IsZero() && asWanted(sim, ordered) {
+		if err := InLine(ctx, w.tx, sim.ID); err != nil {
+			return Outcome{}, err
+		}
+		if wanted, _ := d.Direction(); wanted == sim.FailedDir {
+			if err := w.tx.ClearFailed(ctx, sim.ID); err != nil {
+				return Outcome{}, err
+			}
+		}
 	}
 	w.note(sim, item, d, settled(sim, d, ordered))
 	w.wantReads(sim, item, d)
