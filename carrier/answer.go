@@ -155,6 +155,10 @@ func Redact(text string, secrets ...string) string {
 	return text
 }
 
+// Plain makes a carrier's text fit for logs and terminals: one line, valid UTF-8, at most n bytes. It
+// is for drivers of carriers whose errors do not come as Refusal reads them.
+func Plain(text string, n int) string { return plain(text, n) }
+
 // plain makes a carrier's text fit for logs and terminals: one line, valid UTF-8, at most n bytes.
 func plain(text string, n int) string {
 	text = strings.Map(func(r rune) rune {

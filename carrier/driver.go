@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/simwarden/simwarden"
@@ -33,6 +34,9 @@ type Config struct {
 	HTTP Doer
 	// Now is the injected clock; UTC.
 	Now func() time.Time
+	// Tokens keeps the account's login, for drivers of carriers at which a new login ends the one
+	// before: all nodes then share one (F34). nil: the driver keeps its own, for this connection.
+	Tokens TokenStore
 }
 
 // Doer sends one HTTP request. The operation it belongs to is taken from the request's context
@@ -60,7 +64,9 @@ type SIMRef struct {
 // or resume never does, and gives the error with TokenExpired set (C4).
 type Conn interface {
 	// State reads one SIM's state (operation query_state). A SIM that the carrier does not know
-	// is an *Error with ClassNotFound by the driver's rules, never StateTerminated.
+	// is an *Error with ClassNotFound by the driver's rules, never StateTerminated. Where the
+	// carrier tells a state and why it is so by two calls, this makes both, one after the other;
+	// the reading is as old as the first. Callers count one check, the gateway two requests.
 	State(ctx context.Context, sim SIMRef) (simwarden.Reading, error)
 	// Suspend takes one SIM off the network: exactly one state-changing HTTP request (C4). Where
 	// the carrier's key must be looked up first, the caller does that by Resolver.
@@ -97,7 +103,9 @@ type Resolver interface {
 	Resolve(ctx context.Context, iccid simwarden.ICCID) (key string, err error)
 }
 
-// BatchReader is an optional capability: the state of many named SIMs in one call (P7).
+// BatchReader is an optional capability: what the carrier says of many named SIMs in one call (P7,
+// operation query_state): their states where it tells those in batches, else only who they are. A
+// SIM that the answer leaves out, or tells an error of, is left out of the readings.
 type BatchReader interface {
 	SIMs(ctx context.Context, sims []SIMRef) ([]simwarden.Reading, error)
 	BatchSize() int
@@ -132,6 +140,22 @@ type UsageReader interface {
 type UsageLister interface {
 	ListUsage(ctx context.Context, cursor string) (Page, error)
 	ZeroIfAbsent() bool
+}
+
+// UsageBatchReader is an optional capability: the usage of many named SIMs in one call (P7,
+// operation list_usage). SIMs that the answer leaves out are left out of the readings, which says
+// nothing of them. Figures may be older than those of UsageReader: TrueAt tells.
+type UsageBatchReader interface {
+	UsageOf(ctx context.Context, sims []SIMRef) ([]simwarden.Reading, error)
+	UsageBatchSize() int
+}
+
+// BatchChanger is an optional capability: suspend or resume many named SIMs in one request. The
+// answer is Accepted with the handle of a job, which JobFollower tells for each SIM. It is for work
+// that a person hands in: an automatic command is one request for one SIM (C4).
+type BatchChanger interface {
+	ChangeMany(ctx context.Context, d simwarden.Direction, sims []SIMRef) (Result, error)
+	ChangeBatchSize() int
 }
 
 // RealNameReader is an optional capability: one SIM's real-name status (operation query_realname).
@@ -179,8 +203,10 @@ type Info struct {
 	Quotas        []Quota
 	// MaxConcurrent is how many calls the carrier takes at a time; 0: not declared.
 	MaxConcurrent int
-	// PerSIMGap is the least time between calls for one SIM; 0: none.
-	PerSIMGap time.Duration
+	// PerSIMGap is the least time between calls for one SIM; 0: none. PerSIMGapOn are the
+	// operations that it lies between, counted together; empty: all.
+	PerSIMGap   time.Duration
+	PerSIMGapOn []simwarden.Operation
 	// ChangesPerLineDay is how many state changes a line may have a day; 0: not declared (C11).
 	ChangesPerLineDay int
 	// SettleTime is how long after the last instant at which a request could have been executed
@@ -190,6 +216,9 @@ type Info struct {
 	StateLag time.Duration
 	// PageSize is how many SIMs a list page holds at most; 0 where there is no list.
 	PageSize int
+	// ListNamesOnly says that the list tells which SIMs there are and nothing of their states, which
+	// are then read one by one.
+	ListNamesOnly bool
 	// Reads are the kinds of check that the driver can make.
 	Reads []simwarden.CheckKind
 	// Rules are the default error rules, first match wins (G6).
@@ -266,6 +295,11 @@ func (i Info) Traffic(s simwarden.State) bool {
 		}
 	}
 	return false
+}
+
+// GapOn says whether PerSIMGap is kept before a call of the operation, and counted from it.
+func (i Info) GapOn(op simwarden.Operation) bool {
+	return i.PerSIMGap > 0 && (len(i.PerSIMGapOn) == 0 || slices.Contains(i.PerSIMGapOn, op))
 }
 
 // MarshalJSON keeps rules readable in listings.

@@ -3,6 +3,7 @@
 package all
 
 import (
+	_ "github.com/simwarden/simwarden/carrier/onelink"
 	_ "github.com/simwarden/simwarden/carrier/soracom"
 	_ "github.com/simwarden/simwarden/carrier/supersim"
 )

@@ -124,8 +124,8 @@ func commandUnauthorized(t *testing.T, s Suite) {
 		_, err := send(b.t.Context())
 		e := b.failure(err)
 		b.oneRequest(d)
-		if e.HTTPStatus != 401 || b.class(e) != carrier.ClassAuth || e.Operation != simwarden.OperationOf(d) {
-			b.t.Errorf("a refused command is %v, class %s; want HTTP 401 of the command's operation, auth", e, b.class(e))
+		if e.HTTPStatus != s.refusedStatus(401) || b.class(e) != carrier.ClassAuth || e.Operation != simwarden.OperationOf(d) {
+			b.t.Errorf("a refused command is %v, class %s; want HTTP %d of the command's operation, auth", e, b.class(e), s.refusedStatus(401))
 		}
 		if e.TokenExpired != s.Tokens {
 			b.t.Errorf("token expired is %v: an old token is not a wrong password (G8)", e.TokenExpired)
@@ -133,6 +133,7 @@ func commandUnauthorized(t *testing.T, s Suite) {
 		if truth := b.truth(sim.ICCID.String()); truth.Executions != 0 {
 			b.t.Errorf("the SIM was changed %d times by a refused request", truth.Executions)
 		}
+		b.pause()
 		if _, err := send(b.t.Context()); err != nil {
 			b.t.Fatalf("the next attempt: %v", b.failure(err))
 		}

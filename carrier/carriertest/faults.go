@@ -15,6 +15,7 @@ func faults(Suite) []check {
 	return []check{
 		{"F24: an answer that is not understood is a bad answer, never a state", garbageIsNoState},
 		{"F24: a command's answer that is not understood is an unknown outcome", garbageIsNoOutcome},
+		{"F23: an error within a good status is neither a state nor a success", errorInside},
 		{"F25: an answer without end is bounded in time and size", endlessAnswers},
 		{"F26: a 429 is throttled, with the carrier's wait where it makes sense", throttles},
 		{"C5: a read that meets a 5xx is told with its status and may be asked again", readServerError},
@@ -42,6 +43,15 @@ func (b *bench) readers(ctx context.Context, sim carrier.SIMRef) map[string]func
 	}
 	if c, ok := b.conn.(carrier.UsageReader); ok {
 		out["Usage"] = func() ([]simwarden.Reading, error) { return one(c.Usage(ctx, sim)) }
+	}
+	if c, ok := b.conn.(carrier.RealNameReader); ok {
+		out["RealName"] = func() ([]simwarden.Reading, error) { return one(c.RealName(ctx, sim)) }
+	}
+	if c, ok := b.conn.(carrier.BatchReader); ok {
+		out["SIMs"] = func() ([]simwarden.Reading, error) { return c.SIMs(ctx, []carrier.SIMRef{sim}) }
+	}
+	if c, ok := b.conn.(carrier.UsageBatchReader); ok {
+		out["UsageOf"] = func() ([]simwarden.Reading, error) { return c.UsageOf(ctx, []carrier.SIMRef{sim}) }
 	}
 	if c, ok := b.conn.(carrier.UsageLister); ok {
 		out["ListUsage"] = func() ([]simwarden.Reading, error) { p, err := c.ListUsage(ctx, ""); return p.Readings, err }
@@ -86,6 +96,40 @@ func garbageIsNoState(t *testing.T, s Suite) {
 			}
 		}
 	}
+}
+
+func errorInside(t *testing.T, s Suite) {
+	b := s.open(t, lab.AccountSpec{})
+	sim := b.sim(simwarden.StateActive)
+	if _, err := b.conn.State(t.Context(), sim); err != nil {
+		t.Fatal(b.failure(err))
+	}
+	b.fault(lab.Fault{Name: lab.OKWithError})
+	for name, read := range b.readers(t.Context(), sim) {
+		got, err := read()
+		if err == nil || len(got) != 0 {
+			t.Errorf("%s took an error for %+v, %v", name, got, err)
+			continue
+		}
+		if e := b.failure(err); e.HTTPStatus != http.StatusOK || b.class(e).Terminal() {
+			t.Errorf("%s: an error that says nothing of the SIM is %s (%v)", name, b.class(e), e)
+		}
+	}
+	if err := b.conn.Probe(t.Context()); err == nil {
+		t.Error("the probe took an error for success")
+	}
+	both(t, s, lab.AccountSpec{}, func(b *bench, sim carrier.SIMRef, d simwarden.Direction, send func(context.Context) (carrier.Result, error)) {
+		b.fault(lab.Fault{Name: lab.OKWithError})
+		result, err := send(b.t.Context())
+		if err == nil {
+			b.t.Fatalf("an error was taken for %+v", result)
+		}
+		e := b.failure(err)
+		b.oneRequest(d)
+		if b.class(e) != carrier.ClassUnknownOutcome {
+			b.t.Errorf("an unknown error on a %s is %s (%v), want unknown_outcome", d, b.class(e), e)
+		}
+	})
 }
 
 func garbageIsNoOutcome(t *testing.T, s Suite) {

@@ -24,11 +24,12 @@ func secrets() []check {
 func (s Suite) canaries() (credentials map[string]string, secrets []string) {
 	credentials = make(map[string]string)
 	for i, f := range s.Driver.Info().Credentials {
-		value := fmt.Sprintf("canary%d+/=%s", i, strings.Repeat("x", 20))
-		credentials[f.Name] = value
+		value := fmt.Sprintf("canary%d", i)
 		if f.Secret {
+			value += "+/=" + strings.Repeat("x", 20)
 			secrets = append(secrets, value)
 		}
+		credentials[f.Name] = value
 	}
 	return credentials, secrets
 }
@@ -63,6 +64,12 @@ func (s Suite) everyCall(t *testing.T, conn carrier.Conn) map[string]error {
 	if c, ok := conn.(carrier.UsageReader); ok {
 		_, out["usage"] = c.Usage(t.Context(), sim)
 	}
+	if c, ok := conn.(carrier.RealNameReader); ok {
+		_, out["real name"] = c.RealName(t.Context(), sim)
+	}
+	if c, ok := conn.(carrier.JobFollower); ok {
+		_, out["job"] = c.Job(t.Context(), sim, "order:1")
+	}
 	return out
 }
 
@@ -75,6 +82,10 @@ func repeatsRequests(t *testing.T, s Suite) {
 			return
 		}
 		user, password, _ := r.BasicAuth()
+		if s.Inside != nil {
+			s.repeatInside(t, w, &tokens, strings.Contains(r.URL.Path, "token"), fmt.Sprint("you sent ", r.Header, string(body), r.URL))
+			return
+		}
 		said := map[string]any{"code": fmt.Sprint(r.Header), "message": fmt.Sprint("you sent ", user, password, r.Header, string(body), r.URL)}
 		w.Header().Set("Content-Type", "application/json")
 		if s.Tokens && strings.Contains(strings.ToLower(r.URL.Path), "auth") && tokens == 0 {
@@ -92,6 +103,21 @@ func repeatsRequests(t *testing.T, s Suite) {
 	secrets = append(secrets, "canary-api-key", "canary-token-value")
 	for call, err := range s.everyCall(t, conn) {
 		noSecret(t, call, err, secrets)
+	}
+}
+
+// repeatInside answers as repeatsRequests does, within HTTP 200.
+func (s Suite) repeatInside(t *testing.T, w http.ResponseWriter, tokens *int, login bool, message string) {
+	w.Header().Set("Content-Type", "application/json")
+	answer := s.Inside.Login
+	if !login || *tokens > 0 {
+		answer = s.Inside.Refusal(message)
+	}
+	if login {
+		*tokens++
+	}
+	if _, err := io.WriteString(w, answer); err != nil {
+		t.Errorf("answer: %v", err)
 	}
 }
 

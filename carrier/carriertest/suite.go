@@ -4,6 +4,7 @@ package carriertest
 
 import (
 	"errors"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -29,8 +30,30 @@ type Suite struct {
 	Words map[string]simwarden.StateReading
 	// Tokens says that the driver logs in.
 	Tokens bool
-	// Delayed says that the carrier can take a change and make it later.
+	// Delayed says that the carrier shows a change that it has taken and not made yet as pending.
 	Delayed bool
+	// Inside says how the carrier words its errors where it answers them with HTTP 200; nil for one
+	// that answers them by HTTP status.
+	Inside *Envelope
+	// RealNames are the lab's words for real-name statuses, and how each must read; for drivers that
+	// read them.
+	RealNames map[string]simwarden.RealName
+}
+
+// Envelope is how a carrier answers that says everything within HTTP 200.
+type Envelope struct {
+	// Login is a good login's answer with the token "canary-token-value".
+	Login string
+	// Refusal is the answer that refuses with these words; the message is to be put into JSON.
+	Refusal func(message string) string
+}
+
+// refusedStatus is the HTTP status of the carrier's own refusals, of which one by HTTP would be status.
+func (s Suite) refusedStatus(status int) int {
+	if s.Inside != nil {
+		return http.StatusOK
+	}
+	return status
 }
 
 // startAt is when the lab's time begins: in the middle of a month, not on a full second.
@@ -44,7 +67,7 @@ type check struct {
 // Run runs every check as a subtest that names its rule. Checks of what the driver cannot do are
 // left out of the run, not skipped.
 func Run(t *testing.T, s Suite) {
-	for _, checks := range [][]check{declarations(), states(), commands(), reads(s), faults(s), secrets(), tokens(s)} {
+	for _, checks := range [][]check{declarations(), states(), commands(), reads(s), batches(s), jobs(s), faults(s), secrets(), tokens(s)} {
 		for _, c := range checks {
 			t.Run(c.name, func(t *testing.T) { c.do(t, s) })
 		}
@@ -117,7 +140,19 @@ func (b *bench) ref(iccid string) carrier.SIMRef {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return carrier.SIMRef{ICCID: id, Key: b.truth(iccid).Key}
+	truth := b.truth(iccid)
+	msisdn, err := simwarden.ParseMSISDN(truth.MSISDN)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return carrier.SIMRef{ICCID: id, Key: truth.Key, MSISDN: msisdn}
+}
+
+// pause lets the time pass that the carrier wants between two changes of one SIM.
+func (b *bench) pause() {
+	if b.info.GapOn(simwarden.OpSuspend) || b.info.GapOn(simwarden.OpResume) {
+		b.clock.Advance(b.info.PerSIMGap)
+	}
 }
 
 func (b *bench) truth(iccid string) lab.SIMTruth {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/simwarden/simwarden/lab"
+	_ "github.com/simwarden/simwarden/lab/onelink"  // a dialect of the lab
 	_ "github.com/simwarden/simwarden/lab/soracom"  // a dialect of the lab
 	_ "github.com/simwarden/simwarden/lab/supersim" // a dialect of the lab
 )
