@@ -207,11 +207,20 @@ func gained(ctx context.Context, tx *store.Tx, id simwarden.WalletID) error {
 	if err := tx.WakeRenewals(ctx, id); err != nil {
 		return err
 	}
-	return tx.ClearAlert(ctx, RenewalAlertKey(id), "system")
+	return tx.ClearAlert(ctx, RenewalAlertKey(id, store.Asset{}), "system")
 }
 
-// RenewalAlertKey is the key of the alert that a wallet cannot pay renewals.
-func RenewalAlertKey(id simwarden.WalletID) string { return fmt.Sprintf("renewal:wallet:%d", id) }
+// RenewalAlertKey is the key of the alert that a wallet cannot pay renewals: one for all that it pays
+// for. Without a wallet it is the asset's own.
+func RenewalAlertKey(id simwarden.WalletID, a store.Asset) string {
+	switch {
+	case id != 0:
+		return fmt.Sprintf("renewal:wallet:%d", id)
+	case a.DeviceID != 0:
+		return fmt.Sprintf("renewal:device:%d", a.DeviceID)
+	}
+	return fmt.Sprintf("renewal:sim:%d", a.SIMID)
+}
 
 func lock(ctx context.Context, tx *store.Tx, id simwarden.WalletID) (*store.Wallet, error) {
 	locked, err := tx.LockWallets(ctx, []simwarden.WalletID{id})

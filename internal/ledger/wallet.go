@@ -62,6 +62,11 @@ func Assign(ctx context.Context, tx *store.Tx, a store.Asset, id simwarden.Walle
 	if err := tx.AssignWallet(ctx, a, id, actor); err != nil {
 		return err
 	}
+	if id != 0 {
+		if err := tx.ClearAlert(ctx, RenewalAlertKey(0, a), actor); err != nil {
+			return err
+		}
+	}
 	return tx.Audit(ctx, actor, "assign_wallet", a.SIMID, 0, map[string]any{"wallet_id": id, "device_id": a.DeviceID})
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/simwarden/simwarden"
+	"github.com/simwarden/simwarden/internal/ledger"
 	"github.com/simwarden/simwarden/internal/reconcile"
 	"github.com/simwarden/simwarden/internal/store"
 )
@@ -14,35 +15,88 @@ import (
 // ErrEndedAlready says that a subscription has expired, or was refunded or cancelled, before.
 var ErrEndedAlready = errors.New("this subscription has ended already")
 
-// Refund takes a subscription back (L3). Where it was a main plan in force, the next queued one
-// begins now; where none is left, the asset is judged at once with scene refunded.
+// Takeback is a subscription to take back.
+type Takeback struct {
+	SubscriptionID simwarden.SubscriptionID
+	// AmountMinor is what its buyer gets back, in minor units of what was paid; 0 for all that is
+	// left of it. KeepMoney gives nothing back.
+	AmountMinor int64
+	KeepMoney   bool
+	Actor       string
+	Reason      string
+	// IdempotencyKey makes a repeated request change nothing; it belongs to Principal, or to Actor
+	// where that is empty (F51).
+	IdempotencyKey string
+	Principal      string
+}
+
+// Refund takes a subscription back and gives back all that is left of what was paid; see TakeBack.
 func Refund(ctx context.Context, tx *store.Tx, id simwarden.SubscriptionID, actor, reason string) error {
-	b, err := tx.SubscriptionByID(ctx, id)
+	_, err := TakeBack(ctx, tx, Takeback{SubscriptionID: id, Actor: actor, Reason: reason})
+	return err
+}
+
+// TakeBack ends a subscription and books the refund with it (L3). Where it was a main plan in force,
+// the next queued one begins now; where none is left, the asset is judged at once with scene
+// refunded. It gives what was booked, nothing for what cost nothing. ErrEndedAlready where it has
+// ended; ledger.ErrAbovePurchase, ErrNotPaid where that amount was not paid, ErrKeyReused.
+func TakeBack(ctx context.Context, tx *store.Tx, r Takeback) (ledger.Transaction, error) {
+	b, err := tx.SubscriptionByID(ctx, r.SubscriptionID)
 	if err != nil {
-		return err
+		return ledger.Transaction{}, err
 	}
 	asset := store.Asset{SIMID: b.SIMID, DeviceID: b.DeviceID}
 	if err := tx.LockAsset(ctx, asset); err != nil {
-		return err
+		return ledger.Transaction{}, err
 	}
-	ended, err := tx.EndSubscription(ctx, id, simwarden.SubscriptionRefunded)
+	request, err := ledger.FingerprintOf("take_back", b.ID, r.AmountMinor, r.KeepMoney, r.Reason)
 	if err != nil {
-		return err
+		return ledger.Transaction{}, err
+	}
+	by := ledger.By{Actor: r.Actor, Principal: r.Principal, Key: r.IdempotencyKey}
+	if t, found, err := ledger.Find(ctx, tx, by, request); err != nil || found {
+		return t, err
+	}
+	if b, err = tx.SubscriptionByID(ctx, b.ID); err != nil { // under the lock: it may have begun meanwhile
+		return ledger.Transaction{}, err
+	}
+	ended, err := tx.EndSubscription(ctx, b.ID, simwarden.SubscriptionRefunded)
+	if err != nil {
+		return ledger.Transaction{}, err
 	}
 	if !ended {
-		return fmt.Errorf("subscription %d: %w", id, ErrEndedAlready)
+		return ledger.Transaction{}, fmt.Errorf("subscription %d: %w", b.ID, ErrEndedAlready)
 	}
-	if err := tx.AddEvents(ctx, []store.NewEvent{{Kind: store.EventRefunded, SIMID: b.SIMID, Actor: actor,
-		Data: map[string]any{"subscription_id": id, "plan": b.PlanCode, "reason": reason, "device_id": b.DeviceID}}}); err != nil {
-		return err
+	t, err := giveBack(ctx, tx, r, request, by)
+	if err != nil {
+		return t, err
 	}
-	if err := tx.Audit(ctx, actor, "refund", b.SIMID, 0, map[string]any{"subscription_id": id, "reason": reason}); err != nil {
-		return err
+	facts := map[string]any{"subscription_id": b.ID, "plan": b.PlanCode, "reason": r.Reason, "device_id": b.DeviceID,
+		"refund_minor": t.AmountMinor, "currency": t.Currency}
+	if err := tx.AddEvents(ctx, []store.NewEvent{{Kind: store.EventRefunded, SIMID: b.SIMID, Actor: r.Actor, Data: facts}}); err != nil {
+		return t, err
+	}
+	if err := tx.Audit(ctx, r.Actor, "refund", b.SIMID, 0, facts); err != nil {
+		return t, err
 	}
 	if b.State == simwarden.SubscriptionQueued {
-		return nil
+		return t, nil
 	}
-	return afterRefund(ctx, tx, asset, b)
+	return t, afterRefund(ctx, tx, asset, b)
+}
+
+// giveBack books what the buyer gets.
+func giveBack(ctx context.Context, tx *store.Tx, r Takeback, request ledger.Fingerprint, by ledger.By) (ledger.Transaction, error) {
+	if r.KeepMoney {
+		return ledger.KeepKey(ctx, tx, r.SubscriptionID, request, by)
+	}
+	by.Note = r.Reason
+	t, err := ledger.RefundRequest(ctx, tx, r.SubscriptionID, r.AmountMinor, request, by)
+	nothingLeft := errors.Is(err, ledger.ErrNotPaid) || errors.Is(err, ledger.ErrAbovePurchase)
+	if r.AmountMinor == 0 && nothingLeft {
+		return ledger.KeepKey(ctx, tx, r.SubscriptionID, request, by)
+	}
+	return t, err
 }
 
 func afterRefund(ctx context.Context, tx *store.Tx, asset store.Asset, b simwarden.Subscription) error {
@@ -50,11 +104,14 @@ func afterRefund(ctx context.Context, tx *store.Tx, asset store.Asset, b simward
 	if err != nil {
 		return err
 	}
-	plans, err := tx.PlansByID(ctx, queuedPlans(live))
+	plans, err := tx.PlansByID(ctx, plansAhead(live))
 	if err != nil {
 		return err
 	}
-	c := changes{tx: tx}
+	c, err := newChanges(ctx, tx, live)
+	if err != nil {
+		return err
+	}
 	if b.Kind == simwarden.PlanMain {
 		if err := c.asset(ctx, asset, live[asset], plans); err != nil {
 			return err
@@ -62,7 +119,7 @@ func afterRefund(ctx context.Context, tx *store.Tx, asset store.Asset, b simward
 	}
 	// What else has just ended may have asked for a plan check alone, which a pause holds back: the
 	// refund has its own say (E6). Of two judgements of one SIM the last counts.
-	if !c.judged(simwarden.ScenePlanLapsed, simwarden.SceneQueuedActivated) {
+	if !c.judged(simwarden.ScenePlanLapsed, simwarden.SceneQueuedActivated, simwarden.SceneToppedUp) {
 		scene := simwarden.SceneRefunded
 		if b.Kind != simwarden.PlanMain || mainAhead(live[asset], tx.At) {
 			scene = simwarden.ScenePlanCheck

@@ -11,6 +11,7 @@ import (
 
 	"github.com/simwarden/simwarden"
 	"github.com/simwarden/simwarden/internal/calendar"
+	"github.com/simwarden/simwarden/internal/ledger"
 	"github.com/simwarden/simwarden/internal/rules"
 	"github.com/simwarden/simwarden/internal/store"
 )
@@ -48,6 +49,15 @@ func Check(p simwarden.Plan) error {
 		return bad("a reset cycle needs a length of 1 to 3660 days, not %d", p.ResetDays)
 	case p.Reset != simwarden.ResetCycle && p.ResetDays != 0:
 		return bad("a length of %d days goes with reset cycle alone", p.ResetDays)
+	case p.PriceMinor < 0 || p.PriceMinor > simwarden.MaxMinor:
+		return bad("its price is %d minor units; give 0 to %d", p.PriceMinor, simwarden.MaxMinor)
+	case p.PriceMinor > 0 && p.Currency == "":
+		return bad("a price of %d needs a currency", p.PriceMinor)
+	}
+	if p.Currency != "" {
+		if err := ledger.CheckCurrency(p.Currency); err != nil {
+			return bad("%w", err)
+		}
 	}
 	if _, err := calendar.LoadZone(p.Zone); err != nil {
 		return bad("%v", err)
@@ -67,14 +77,29 @@ type Order struct {
 	UsedBytes int64
 	// ImportRef makes a second purchase with the same reference store.ErrImportedBefore.
 	ImportRef string
+	// Pay takes the plan's price from the wallet of the asset; without it, and for a plan without a
+	// price, no wallet is needed.
+	Pay bool
+	// IdempotencyKey makes a repeated order give the subscription of the first; it belongs to
+	// Principal, or to By where that is empty (F51).
+	IdempotencyKey string
+	Principal      string
+	// Renew buys a main plan again at its end, from the asset's wallet (M2).
+	Renew bool
 }
 
 // Subscribe buys a plan: a main plan begins now where none is in force or queued, and is queued
 // otherwise; an add-on begins at once. The evaluation that follows is written with it (scenes
-// plan_activated, topped_up). It gives the subscription as written.
+// plan_activated, topped_up), and what it costs is booked with it (M1): ledger.ErrNoWallet,
+// ErrCurrency, ErrInsufficientFunds, ErrKeyReused. It gives the subscription as written, for a
+// repeated order as it stands.
 func Subscribe(ctx context.Context, tx *store.Tx, o Order) (simwarden.Subscription, error) {
 	if err := tx.LockAsset(ctx, o.Asset); err != nil {
 		return simwarden.Subscription{}, err
+	}
+	pay, err := newPayment(ctx, tx, o)
+	if err != nil || pay.before != 0 {
+		return pay.subscription(ctx, tx, err)
 	}
 	live, err := tx.LiveSubscriptions(ctx, o.Asset)
 	if err != nil {
@@ -83,6 +108,7 @@ func Subscribe(ctx context.Context, tx *store.Tx, o Order) (simwarden.Subscripti
 	b := simwarden.Subscription{
 		SIMID: o.Asset.SIMID, DeviceID: o.Asset.DeviceID, PlanID: o.Plan.ID, PlanCode: o.Plan.Code, Kind: o.Plan.Kind,
 		State: simwarden.SubscriptionQueued, AllowanceBytes: o.Plan.AllowanceBytes, UsedBytes: o.UsedBytes,
+		Renew: o.Renew && o.Plan.Kind == simwarden.PlanMain,
 	}
 	scene := simwarden.SceneToppedUp
 	if o.Plan.Kind == simwarden.PlanMain {
@@ -94,6 +120,9 @@ func Subscribe(ctx context.Context, tx *store.Tx, o Order) (simwarden.Subscripti
 		}
 	}
 	if b.ID, err = tx.AddSubscription(ctx, b, o.By, o.ImportRef); err != nil {
+		return b, err
+	}
+	if err := pay.book(ctx, tx, b.ID); err != nil {
 		return b, err
 	}
 	err = tx.AddEvents(ctx, []store.NewEvent{{Kind: store.EventSubscribed, SIMID: b.SIMID, Actor: o.By,

@@ -10,6 +10,7 @@ import (
 	"github.com/simwarden/simwarden"
 	"github.com/simwarden/simwarden/internal/clock"
 	"github.com/simwarden/simwarden/internal/fault"
+	"github.com/simwarden/simwarden/internal/ledger"
 	"github.com/simwarden/simwarden/internal/reconcile"
 	"github.com/simwarden/simwarden/internal/rules"
 	"github.com/simwarden/simwarden/internal/store"
@@ -64,14 +65,23 @@ func (s *Sweeper) untilNext(ctx context.Context) time.Duration {
 	return min(max(next.Sub(s.Clock.Now()), 20*time.Millisecond), sweepEvery)
 }
 
-// Sweep handles one batch of ends and one of resets that are due; it gives how many.
+// Sweep handles one batch of each that is due: ends, resets, renewals whose wallet has got more, and
+// holds of money that have expired. It gives how many.
 func (s *Sweeper) Sweep(ctx context.Context) (int, error) {
 	lapsed, err := s.sweepEnds(ctx)
 	if err != nil {
 		return 0, err
 	}
 	reset, err := s.sweepResets(ctx)
-	return lapsed + reset, err
+	if err != nil {
+		return lapsed + reset, err
+	}
+	renewed, err := s.sweepRenewals(ctx)
+	if err != nil {
+		return lapsed + reset + renewed, err
+	}
+	released, err := s.sweepHolds(ctx)
+	return lapsed + reset + renewed + released, err
 }
 
 func (s *Sweeper) sweepEnds(ctx context.Context) (int, error) {
@@ -100,11 +110,14 @@ func lapse(ctx context.Context, tx *store.Tx, due []simwarden.Subscription) erro
 	if err != nil {
 		return err
 	}
-	plans, err := tx.PlansByID(ctx, queuedPlans(live))
+	plans, err := tx.PlansByID(ctx, plansAhead(live))
 	if err != nil {
 		return err
 	}
-	c := changes{tx: tx}
+	c, err := newChanges(ctx, tx, live)
+	if err != nil {
+		return err
+	}
 	for _, a := range assets {
 		if err := c.asset(ctx, a, live[a], plans); err != nil {
 			return err
@@ -120,6 +133,8 @@ type changes struct {
 	events   []store.NewEvent
 	items    []reconcile.Item
 	requests []store.Evaluation // of devices
+	purse    *ledger.Purse      // nil where nothing is renewed
+	unpaid   []unpaid
 }
 
 func (c *changes) asset(ctx context.Context, a store.Asset, live []simwarden.Subscription, plans map[simwarden.PlanID]simwarden.Plan) error {
@@ -136,6 +151,12 @@ func (c *changes) asset(ctx context.Context, a store.Asset, live []simwarden.Sub
 	result, err := rules.Lapse(current, queue, plans, c.tx.At)
 	if err != nil {
 		return err
+	}
+	var renewed bool
+	if c.purse != nil {
+		if result, renewed, err = c.renew(ctx, a, lapsing{current, queue, plans, codes}, result); err != nil {
+			return err
+		}
 	}
 	var lastMain, lastStarted simwarden.SubscriptionID
 	for _, started := range result.Started {
@@ -157,6 +178,8 @@ func (c *changes) asset(ctx context.Context, a store.Asset, live []simwarden.Sub
 	switch {
 	case result.MainEnded && !result.MainInForce:
 		c.judge(a, simwarden.ScenePlanLapsed, lastMain)
+	case renewed:
+		c.judge(a, simwarden.SceneToppedUp, lastStarted)
 	case len(result.Started) > 0:
 		c.judge(a, simwarden.SceneQueuedActivated, lastStarted)
 	case len(result.Expired) > 0:
@@ -177,6 +200,9 @@ func (c *changes) judge(a store.Asset, scene simwarden.Scene, sub simwarden.Subs
 
 func (c *changes) flush(ctx context.Context) error {
 	if err := c.tx.EndSubscriptions(ctx, c.ended, simwarden.SubscriptionExpired); err != nil {
+		return err
+	}
+	if err := c.keepUnpaid(ctx); err != nil {
 		return err
 	}
 	if err := c.tx.AddEvents(ctx, c.events); err != nil {
@@ -259,12 +285,16 @@ func assetsOf(due []simwarden.Subscription) []store.Asset {
 	return out
 }
 
-func queuedPlans(live map[store.Asset][]simwarden.Subscription) []simwarden.PlanID {
+// plansAhead are the plans that may begin: of what is queued, and of what is bought again.
+func plansAhead(live map[store.Asset][]simwarden.Subscription) []simwarden.PlanID {
 	var ids []simwarden.PlanID
 	for _, list := range live {
 		for _, b := range list {
 			if b.State == simwarden.SubscriptionQueued {
 				ids = append(ids, b.PlanID)
+			}
+			if b.Renew {
+				ids = append(ids, renewalPlan(b))
 			}
 		}
 	}

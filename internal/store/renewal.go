@@ -94,3 +94,11 @@ func (tx *Tx) EndRenewalWaits(ctx context.Context, ids []simwarden.SubscriptionI
 	}
 	return nil
 }
+
+// PostponeRenewal lets a renewal that could not be handled rest until the instant.
+func (s *Store) PostponeRenewal(ctx context.Context, id simwarden.SubscriptionID, until time.Time) error {
+	if _, err := s.work.Exec(ctx, `UPDATE renewal_wait SET due_at = $2 WHERE subscription_id = $1`, id, until); err != nil {
+		return fmt.Errorf("postpone the renewal of subscription %d: %w", id, err)
+	}
+	return nil
+}
