@@ -27,7 +27,7 @@ const (
 	// strikes is how many times a SIM's reading may fail to be taken in before it is set aside (F5).
 	strikes = 3
 	// pageAhead is how many list pages are read ahead of their writing.
-	pageAhead = 2
+	pageAhead = 10
 	// most is how many readings are written at a time.
 	most = touchBatch
 )

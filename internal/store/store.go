@@ -24,6 +24,7 @@ var ErrNotFound = errors.New("not found")
 type Store struct {
 	pool  *pgxpool.Pool
 	work  *pgxpool.Pool // commands and lapses: never starved by pages and lists (F13)
+	touch *pgxpool.Pool // readings that say nothing new: planned once, whatever the statistics say
 	clock clock.Clock
 }
 
@@ -51,7 +52,16 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		pool.Close()
 		return nil, err
 	}
-	s := &Store{pool: pool, work: work, clock: o.Clock}
+	// After an import no SIM is settled yet, and statistics of that moment make the planner choose
+	// a scan of the whole table for each batch of readings. A plan that does not look at them is
+	// right at any time.
+	touch, err := openPool(ctx, o.URL, touchConns, touchConns, "simwarden-touch", "plan_cache_mode", "force_generic_plan")
+	if err != nil {
+		pool.Close()
+		work.Close()
+		return nil, err
+	}
+	s := &Store{pool: pool, work: work, touch: touch, clock: o.Clock}
 	if err := s.CheckVersion(ctx); err != nil {
 		s.Close()
 		return nil, err
@@ -59,10 +69,14 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
+// touchConns is how many batches of unchanged readings are written at a time.
+const touchConns = 4
+
 // Close gives all connections back.
 func (s *Store) Close() {
 	s.pool.Close()
 	s.work.Close()
+	s.touch.Close()
 }
 
 // Now is the injected clock's time, UTC, to the microsecond that the database keeps.
@@ -71,7 +85,7 @@ func (s *Store) Now() time.Time { return s.clock.Now().UTC().Truncate(time.Micro
 // Ping says whether the database answers.
 func (s *Store) Ping(ctx context.Context) error { return s.pool.Ping(ctx) }
 
-func openPool(ctx context.Context, url string, conns, byDefault int32, name string) (*pgxpool.Pool, error) {
+func openPool(ctx context.Context, url string, conns, byDefault int32, name string, params ...string) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("database url: %w", redactURL(err))
@@ -86,6 +100,9 @@ func openPool(ctx context.Context, url string, conns, byDefault int32, name stri
 	cfg.ConnConfig.RuntimeParams["statement_timeout"] = "60000"
 	cfg.ConnConfig.RuntimeParams["lock_timeout"] = "10000"
 	cfg.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = "60000"
+	for i := 0; i+1 < len(params); i += 2 {
+		cfg.ConnConfig.RuntimeParams[params[i]] = params[i+1]
+	}
 	cfg.ConnConfig.ConnectTimeout = 10 * time.Second
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {

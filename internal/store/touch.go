@@ -66,6 +66,11 @@ const (
 			AS v (sim_id, read_at, due_at, state, extended, pending)
 		WHERE p.sim_id = v.sim_id AND p.settled AND p.state = v.state AND p.extended = v.extended AND p.pending = v.pending
 		  AND p.state_read_at <= v.read_at`
+	// The same for rows that all say the same of the state, as nearly all of a list do.
+	touchSameState = `
+		UPDATE poll_state p SET state_read_at = $7, state_due_at = v.due_at
+		FROM unnest($5::bigint[], $6::timestamptz[]) AS v (sim_id, due_at)
+		WHERE p.sim_id = v.sim_id AND p.settled AND p.state = $8 AND p.extended = $9 AND p.pending = $10 AND p.state_read_at <= $7`
 	touchUsage = `
 		UPDATE poll_state p SET usage_read_at = v.read_at, usage_true_at = v.true_at, usage_due_at = v.due_at
 		FROM unnest($5::bigint[], $6::timestamptz[], $7::timestamptz[], $8::timestamptz[], $9::bigint[], $10::timestamptz[])
@@ -95,7 +100,11 @@ func (s *Store) Touch(ctx context.Context, f PollFence, kind simwarden.CheckKind
 	var update string
 	switch kind {
 	case simwarden.CheckState:
-		update, args = touchState, stateArgs(args, rows)
+		if sameState(rows) {
+			update, args = touchSameState, sameStateArgs(args, rows)
+		} else {
+			update, args = touchState, stateArgs(args, rows)
+		}
 	case simwarden.CheckUsage:
 		update, args = touchUsage, usageArgs(args, rows)
 	default:
@@ -104,7 +113,7 @@ func (s *Store) Touch(ctx context.Context, f PollFence, kind simwarden.CheckKind
 	var held []int16
 	var ids []int64
 	query := head + update + tail + touched
-	err := retryPassing(ctx, s, func() error { return s.pool.QueryRow(ctx, query, args...).Scan(&held, &ids) })
+	err := retryPassing(ctx, s, func() error { return s.touch.QueryRow(ctx, query, args...).Scan(&held, &ids) })
 	if err != nil {
 		return Touched{}, fmt.Errorf("touch %d sims: %w", len(rows), err)
 	}
@@ -124,6 +133,30 @@ func (f PollFence) arrays() (shards []int16, epochs []int64) {
 		shards, epochs = append(shards, shard), append(epochs, epoch)
 	}
 	return shards, epochs
+}
+
+func sameState(rows []PollRow) bool {
+	first := rows[0].Reading.State
+	for _, r := range rows[1:] {
+		if s := r.Reading.State; s.State != first.State || s.Extended != first.Extended || s.Pending != first.Pending {
+			return false
+		}
+	}
+	return true
+}
+
+// sameStateArgs gives all rows the earliest of their instants: a reading is never made out to be
+// fresher than it is.
+func sameStateArgs(args []any, rows []PollRow) []any {
+	ids, dues := make([]int64, len(rows)), make([]time.Time, len(rows))
+	readAt, state := rows[0].Reading.ReadAt, rows[0].Reading.State
+	for i, r := range rows {
+		ids[i], dues[i] = int64(r.SIMID), r.DueAt
+		if r.Reading.ReadAt.Before(readAt) {
+			readAt = r.Reading.ReadAt
+		}
+	}
+	return append(args, ids, dues, readAt, string(state.State), string(state.Extended), state.Pending)
 }
 
 func stateArgs(args []any, rows []PollRow) []any {
