@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -29,8 +30,8 @@ type Explanation struct {
 	Account       store.Account            `json:"account"`
 }
 
-// Next is something that will happen, at an instant or, where At is zero, as soon as what holds it
-// is gone.
+// Next is something that will happen: at an instant, which is that of the explanation for what is
+// overdue, or, where At is zero, when what holds it is gone.
 type Next struct {
 	At   time.Time `json:"at,omitzero"`
 	What string    `json:"what"`
@@ -87,22 +88,35 @@ func (s *Service) Explain(ctx context.Context, iccid string) (Explanation, error
 // summary says it in one or two sentences.
 func summary(e Explanation) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "It is %s", e.SIM.State)
-	if e.SIM.Extended != simwarden.ExtendedNone {
-		fmt.Fprintf(&b, " (%s)", e.SIM.Extended)
+	switch {
+	case e.SIM.StateReadAt.IsZero():
+		b.WriteString("Its state was never read; it")
+	default:
+		fmt.Fprintf(&b, "It is %s", e.SIM.State)
+		if e.SIM.Extended != simwarden.ExtendedNone {
+			fmt.Fprintf(&b, " (%s)", words(string(e.SIM.Extended)))
+		}
+		b.WriteString(" and")
 	}
-	if e.SIM.StateReadAt.IsZero() {
-		b.WriteString(" (never read)")
-	}
+	names := reasonNames(e.Decision.Reasons)
 	switch e.Decision.Desired {
 	case simwarden.DesiredRunning:
-		b.WriteString(" and should be running")
+		b.WriteString(" should be running")
+		if names == "" {
+			b.WriteString(": nothing is against it")
+		}
 	case simwarden.DesiredSuspended:
-		b.WriteString(" and should be suspended")
-	default:
-		fmt.Fprintf(&b, " and is left alone (%s)", words(e.Decision.Because))
+		b.WriteString(" should be suspended")
+	default: // the reasons that hold are not why it is left alone
+		fmt.Fprintf(&b, " is left alone: %s", words(e.Decision.Because))
+		if names == words(e.Decision.Because) {
+			names = ""
+		}
+		if names != "" {
+			b.WriteString(". Against its running")
+		}
 	}
-	if names := reasonNames(e.Decision.Reasons); names != "" {
+	if names != "" {
 		fmt.Fprintf(&b, ": %s", names)
 	}
 	b.WriteString(".")
@@ -121,6 +135,17 @@ func summary(e Explanation) string {
 		}
 	}
 	return b.String()
+}
+
+// goesOn says what is next for an open command. Only a queued one leads to a request for certain.
+func goesOn(c store.Command) string {
+	switch c.State {
+	case simwarden.CommandQueued:
+		return fmt.Sprintf("the %s goes on: it is judged again and sent, attempt %d", c.Direction, c.Attempt+1)
+	case simwarden.CommandSending:
+		return fmt.Sprintf("the %s goes on: the carrier is waited for, attempt %d", c.Direction, c.Attempt)
+	}
+	return fmt.Sprintf("the %s goes on: the state is read, to see what became of attempt %d", c.Direction, c.Attempt)
 }
 
 func driftBecause(e Explanation) string {
@@ -153,9 +178,8 @@ func words(s string) string { return strings.ReplaceAll(s, "_", " ") }
 func next(e Explanation) []Next {
 	out := []Next{}
 	add := func(at time.Time, format string, args ...any) {
-		// What is overdue comes as soon as a node gets to it.
-		if at.Before(e.At) {
-			at = time.Time{}
+		if !at.IsZero() && at.Before(e.At) { // overdue: as soon as a node gets to it
+			at = e.At
 		}
 		out = append(out, Next{At: at, What: fmt.Sprintf(format, args...)})
 	}
@@ -163,26 +187,35 @@ func next(e Explanation) []Next {
 		if c.HeldBy != "" && !c.RunAt.After(e.At) {
 			add(time.Time{}, "the %s goes on when this is over: %s", c.Direction, c.HeldBy)
 		} else {
-			add(c.RunAt, "the %s goes on (%s, attempt %d)", c.Direction, c.State, c.Attempt+1)
+			add(c.RunAt, "%s", goesOn(*c))
 		}
 	}
 	if e.Drifting && e.SIM.ReopenAt.After(e.At) {
 		add(e.SIM.ReopenAt, "a %s that failed may be ordered again", e.SIM.FailedDir)
 	}
-	queued := 0
+	var queued []simwarden.Subscription
+	var mainEnd time.Time
 	for _, b := range e.Subscriptions {
 		switch {
 		case b.State == simwarden.SubscriptionQueued:
-			queued++
+			queued = append(queued, b)
 		case b.InForce(e.At):
+			if b.Kind == simwarden.PlanMain && b.EndAt.After(mainEnd) {
+				mainEnd = b.EndAt
+			}
 			add(b.EndAt, "subscription %d (%s, %s) ends", b.ID, b.PlanCode, b.Kind)
 			if !b.NextResetAt.IsZero() {
 				add(b.NextResetAt, "subscription %d (%s): the allowance is full again", b.ID, b.PlanCode)
 			}
 		}
 	}
-	if queued > 0 {
-		add(time.Time{}, "%d queued plans begin when the one before ends", queued)
+	slices.SortFunc(queued, func(a, b simwarden.Subscription) int { return cmp.Compare(a.ID, b.ID) })
+	for i, b := range queued {
+		if i == 0 {
+			add(cmp.Or(mainEnd, e.At), "subscription %d (%s, %s), which is queued, begins", b.ID, b.PlanCode, b.Kind)
+		} else {
+			add(time.Time{}, "subscription %d (%s, %s) is queued behind subscription %d", b.ID, b.PlanCode, b.Kind, queued[i-1].ID)
+		}
 	}
 	switch {
 	case !e.SIM.ClosedAt.IsZero():
@@ -192,8 +225,8 @@ func next(e Explanation) []Next {
 	case !e.SIM.DevicePausedAt.IsZero():
 		add(time.Time{}, "polling of its device is paused")
 	default:
-		add(e.SIM.StateDueAt, "its state is read")
-		add(e.SIM.UsageDueAt, "its usage is read")
+		add(e.SIM.StateDueAt, "its state is read, sooner where a list shows it")
+		add(e.SIM.UsageDueAt, "its usage is read, sooner where a list shows it")
 	}
 	slices.SortStableFunc(out, func(a, b Next) int {
 		switch {
