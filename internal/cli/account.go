@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,7 +50,7 @@ func (f credentialFlags) read(g *Globals) (map[string]secret.Secret, error) {
 		case strings.HasPrefix(value, "@"):
 			b, err := os.ReadFile(value[1:])
 			if err != nil {
-				return nil, fmt.Errorf("read credential %s: %w", name, err)
+				return nil, usage("read credential %s: %v", name, err)
 			}
 			value = strings.TrimRight(string(b), "\r\n")
 		}
@@ -89,8 +91,18 @@ func (c *accountAddCmd) Run(ctx context.Context, g *Globals) error {
 			return printJSON(g.Out, a)
 		}
 		fmt.Fprintf(g.Out, "Account %s is added, in observe mode: nothing is sent until you say: simwarden account mode %s act\nTry it: simwarden account test %s\n", a.Name, a.Name, a.Name)
+		c.warn(g)
 		return nil
 	})
+}
+
+// warn says what the account's settings will do that nobody may have meant.
+func (c *accountAddCmd) warn(g *Globals) {
+	d, err := carrier.Lookup(c.Driver)
+	if err != nil || !c.RealnameRequired || slices.Contains(d.Info().Reads, simwarden.CheckRealName) {
+		return
+	}
+	fmt.Fprintf(g.Out, "Warning: %s cannot read real-name status, and unread counts as not verified: in act mode, all SIMs of this account that have had a plan will be suspended.\n", d.Info().Title)
 }
 
 type accountListCmd struct{}
@@ -137,9 +149,13 @@ func (c *accountTestCmd) Run(ctx context.Context, g *Globals) error {
 		if err != nil {
 			return err
 		}
-		err = app.Probe(ctx, app.Config{Store: e.Store, Keyring: e.Keyring, Clock: e.Clock, Log: e.Log, Holder: holder(), AllowLoopback: c.AllowLab}, a.ID)
+		log := e.Log
+		if !g.Verbose {
+			log = slog.New(slog.DiscardHandler) // what went wrong is told once, with what to do
+		}
+		err = app.Probe(ctx, app.Config{Store: e.Store, Keyring: e.Keyring, Clock: e.Clock, Log: log, Holder: holder(), AllowLoopback: c.AllowLab}, a.ID)
 		if err != nil {
-			return fmt.Errorf("account %s: %w%s", c.Name, err, advice(err))
+			return fmt.Errorf("account %s: %w%s", c.Name, err, carrierAdvice(err, c.Name))
 		}
 		if g.JSON {
 			return printJSON(g.Out, map[string]any{"account": a.Name, "ok": true})
@@ -147,26 +163,6 @@ func (c *accountTestCmd) Run(ctx context.Context, g *Globals) error {
 		fmt.Fprintf(g.Out, "Account %s works: the carrier took its credentials.\n", a.Name)
 		return nil
 	})
-}
-
-// advice says what to do about a carrier's no.
-func advice(err error) string {
-	e, ok := asCarrier(err)
-	switch {
-	case !ok:
-		return ""
-	case e.Class == carrier.ClassAuth:
-		return "\nThe carrier refuses the credentials. Give the right ones: simwarden account credentials NAME --credential …; then: simwarden account start NAME --reason …"
-	case e.Class == carrier.ClassStopped && strings.Contains(e.Message, "https"):
-		return "\nGive the account an https base URL; for a lab on this machine add --allow-lab."
-	case e.Class == carrier.ClassStopped:
-		return "\nThe account's calls are stopped. Mend the cause, then: simwarden account start NAME --reason …"
-	case e.BadAnswer:
-		return "\nThe answer is not the carrier's API (a web page, perhaps). Check the account's base URL."
-	case e.NotSent:
-		return "\nThe carrier could not be reached. Check the base URL, DNS and the way out; a carrier on this machine needs --allow-lab."
-	}
-	return ""
 }
 
 type accountModeCmd struct {
@@ -182,18 +178,22 @@ func (c *accountModeCmd) Run(ctx context.Context, g *Globals) error {
 
 type accountSetCmd struct {
 	Name         string         `arg:"" help:"The account."`
-	StateEvery   *time.Duration `help:"How often each SIM's state is read."`
-	UsageEvery   *time.Duration `help:"How often each SIM's usage is read."`
-	FreshFor     *time.Duration `help:"How old facts may be when something is sent."`
-	BrakePercent *int           `help:"Automatic suspends in a window, in percent of the active SIMs, that put the brake on."`
-	BrakeCount   *int           `help:"The least number of them that puts it on."`
-	BrakeWindow  *time.Duration `help:"The brake's window."`
+	StateEvery   *time.Duration `help:"How often each SIM's state is read." placeholder:"DURATION"`
+	UsageEvery   *time.Duration `help:"How often each SIM's usage is read." placeholder:"DURATION"`
+	FreshFor     *time.Duration `help:"How old facts may be when something is sent." placeholder:"DURATION"`
+	BrakePercent *int           `help:"Automatic suspends in a window, in percent of the active SIMs, that put the brake on." placeholder:"N"`
+	BrakeCount   *int           `help:"The least number of them that puts it on." placeholder:"N"`
+	BrakeWindow  *time.Duration `help:"The brake's window." placeholder:"DURATION"`
 }
 
 // Run changes settings of an account.
 func (c *accountSetCmd) Run(ctx context.Context, g *Globals) error {
-	return g.changeAccount(ctx, c.Name, api.AccountChange{StateEvery: c.StateEvery, UsageEvery: c.UsageEvery, FreshFor: c.FreshFor,
-		BrakePercent: c.BrakePercent, BrakeCount: c.BrakeCount, BrakeWindow: c.BrakeWindow}, "is changed")
+	change := api.AccountChange{StateEvery: c.StateEvery, UsageEvery: c.UsageEvery, FreshFor: c.FreshFor,
+		BrakePercent: c.BrakePercent, BrakeCount: c.BrakeCount, BrakeWindow: c.BrakeWindow}
+	if c.StateEvery == nil && c.UsageEvery == nil && c.FreshFor == nil && c.BrakePercent == nil && c.BrakeCount == nil && c.BrakeWindow == nil {
+		return usage("nothing to change was given; see: simwarden account set --help")
+	}
+	return g.changeAccount(ctx, c.Name, change, "is changed")
 }
 
 type accountCredentialsCmd struct {
@@ -203,6 +203,9 @@ type accountCredentialsCmd struct {
 
 // Run replaces an account's credentials (B10).
 func (c *accountCredentialsCmd) Run(ctx context.Context, g *Globals) error {
+	if len(c.Credential) == 0 {
+		return usage("no credential was given; see: simwarden account drivers")
+	}
 	credentials, err := c.read(g)
 	if err != nil {
 		return err

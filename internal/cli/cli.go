@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/user"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -88,7 +89,7 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Write
 		return exit
 	}
 	if err != nil {
-		fmt.Fprintf(errOut, "simwarden: %v\nSee: simwarden --help\n", err)
+		fmt.Fprintf(errOut, "simwarden: %v\nSee: %s --help\n", err, named(err))
 		return ExitUsage
 	}
 	if err := fault.ArmFromEnv(); err != nil {
@@ -97,6 +98,21 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Write
 	}
 	kctx.BindTo(ctx, (*context.Context)(nil))
 	return exitCode(kctx.Run(&c.Globals), errOut)
+}
+
+// named is the command that the error is about, as far as it was understood.
+func named(err error) string {
+	var parse *kong.ParseError
+	if !errors.As(err, &parse) || parse.Context == nil {
+		return "simwarden"
+	}
+	words := []string{"simwarden"}
+	for _, step := range parse.Context.Path {
+		if step.Command != nil {
+			words = append(words, step.Command.Name)
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 func helpThenExit(options kong.HelpOptions, ctx *kong.Context) error {
@@ -111,7 +127,7 @@ func exitCode(err error, errOut io.Writer) int {
 	case errors.Is(err, errFindings):
 		return ExitFindings
 	}
-	fmt.Fprintln(errOut, "simwarden:", err)
+	fmt.Fprintln(errOut, "simwarden:", told(err)+databaseAdvice(err))
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return ExitNotFound

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/alecthomas/kong"
 
 	"github.com/simwarden/simwarden/app"
 	"github.com/simwarden/simwarden/internal/rules"
@@ -51,10 +54,13 @@ func demoPace() *rules.PaceProfile {
 // Run shows the main job, start to end.
 func (c *demoCmd) Run(ctx context.Context, g *Globals) error {
 	if c.Sims < 10 || c.Sims > 200_000 {
-		return fmt.Errorf("--sims %d: give 10 to 200000", c.Sims)
+		return usage("--sims %d: give 10 to 200000", c.Sims)
 	}
 	if c.For != 0 && c.For < 20*time.Second {
-		return fmt.Errorf("--for %s: give 20s or more, for something to be seen", c.For)
+		return usage("--for %s: give 20s or more, for something to be seen", c.For)
+	}
+	if err := ownPlace(g); err != nil {
+		return err
 	}
 	if g.DataDir == "" {
 		dir, err := os.MkdirTemp(demoRoot(), "simwarden-demo-")
@@ -74,6 +80,33 @@ func (c *demoCmd) Run(ctx context.Context, g *Globals) error {
 		say = g.Err
 	}
 	return c.run(ctx, g, say)
+}
+
+// ownPlace keeps the demo away from an installation that is there: it would fill it with simulated
+// SIMs and act on the real ones. What the environment names is meant for other commands.
+func ownPlace(g *Globals) error {
+	if g.DatabaseURL == os.Getenv(databaseURLEnv) {
+		g.DatabaseURL = ""
+	}
+	if env := os.Getenv(dataDirEnv); env != "" && g.DataDir == kong.ExpandPath(env) {
+		g.DataDir = ""
+	}
+	if g.DatabaseURL != "" {
+		return usage("the demo makes a database of its own; leave out --database-url")
+	}
+	if g.DataDir == "" {
+		return nil
+	}
+	entries, err := os.ReadDir(g.DataDir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("look at the demo's directory: %w", err)
+	case len(entries) > 0:
+		return usage("%s is not empty; the demo needs a directory of its own: leave out --data-dir, or name one that is new", g.DataDir)
+	}
+	return nil
 }
 
 // demoRoot is where a directory is that the Postgres user can enter, also when root runs the demo.

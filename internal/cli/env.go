@@ -17,6 +17,12 @@ import (
 	"github.com/simwarden/simwarden/internal/store"
 )
 
+// The environment's words for --data-dir and --database-url.
+const (
+	dataDirEnv     = "SIMWARDEN_DATA"
+	databaseURLEnv = "SIMWARDEN_DATABASE_URL"
+)
+
 // env is an opened installation: its database, keys and operations.
 type env struct {
 	*api.Service

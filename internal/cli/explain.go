@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/simwarden/simwarden"
 	"github.com/simwarden/simwarden/internal/api"
@@ -33,10 +35,10 @@ func (c *explainCmd) Run(ctx context.Context, g *Globals) error {
 
 func explainText(g *Globals, x api.Explanation) {
 	p := func(format string, args ...any) { fmt.Fprintf(g.Out, format+"\n", args...) }
-	p("SIM %s  %s, account %s (%s, %s)", x.SIM.ICCID, x.SIM.Label, x.Account.Name, x.Account.Driver, x.Account.Mode)
+	p("SIM %s%s, account %s (%s, %s)", x.SIM.ICCID, labelText(x.SIM.Label), x.Account.Name, x.Account.Driver, x.Account.Mode)
 	p("%s", x.Summary)
 	p("")
-	p("State     %s, carrier's word %q, extended %s; read %s", x.SIM.State, x.SIM.RawState, x.SIM.Extended, when(x.SIM.StateReadAt, x.At))
+	p("State     %s", stateText(x))
 	if x.SIM.UsageCounterBytes != nil {
 		p("Usage     %s in the carrier's period, %s in all; read %s", bytesText(*x.SIM.UsageCounterBytes), bytesText(x.SIM.LifetimeBytes), when(x.SIM.UsageReadAt, x.At))
 	}
@@ -76,16 +78,57 @@ func explainText(g *Globals, x api.Explanation) {
 	}
 	p("What happens next")
 	for _, n := range x.Next {
-		at := "soon"
-		if !n.At.IsZero() {
-			at = when(n.At, x.At)
-		}
-		p("  %s: %s", at, n.What)
+		p("  %s: %s", nextText(n.At, x.At), n.What)
 	}
 	p("What happened")
 	for _, ev := range slices.Backward(x.Timeline) {
 		p("  %s  %-18s %s  by %s", ev.At.Format("2006-01-02 15:04:05Z"), ev.Kind, eventText(ev.Data), ev.Actor)
 	}
+}
+
+// nextText is when something happens: at an instant, as soon as a node gets to it, or when what is
+// said of it comes to pass.
+func nextText(at, now time.Time) string {
+	switch {
+	case at.IsZero():
+		return "open"
+	case !at.After(now):
+		return "soon"
+	}
+	return when(at, now)
+}
+
+// labelText sets a label off from what is before it.
+func labelText(label string) string {
+	if label == "" {
+		return ""
+	}
+	return "  " + clean(label, 80)
+}
+
+func orWord(word, otherwise string) string {
+	if word == "" {
+		return otherwise
+	}
+	return word
+}
+
+// stateText is what was read of the state, and when.
+func stateText(x api.Explanation) string {
+	if x.SIM.StateReadAt.IsZero() {
+		return "never read"
+	}
+	text := string(x.SIM.State)
+	if x.SIM.RawState != "" {
+		text += fmt.Sprintf(", carrier's word %q", x.SIM.RawState)
+	}
+	if x.SIM.Extended != "" && x.SIM.Extended != simwarden.ExtendedNone {
+		text += ", extended " + string(x.SIM.Extended)
+	}
+	if x.SIM.Pending {
+		text += ", a change is under way there"
+	}
+	return text + "; read " + when(x.SIM.StateReadAt, x.At)
 }
 
 func because(d simwarden.Decision) string {
@@ -101,8 +144,8 @@ func because(d simwarden.Decision) string {
 }
 
 func commandText(g *Globals, name string, c store.Command, x api.Explanation) {
-	fmt.Fprintf(g.Out, "%s  %d: %s, %s, scene %s, reason %s, asked by %s, %d attempts, opened %s\n",
-		name, c.ID, c.Direction, c.State, c.Scene, c.Reason, c.AskedBy, c.Attempt, when(c.CreatedAt, x.At))
+	fmt.Fprintf(g.Out, "%s  %d: %s, %s, scene %s, reason %s, asked by %s, %s, opened %s\n",
+		name, c.ID, c.Direction, c.State, c.Scene, orWord(string(c.Reason), "nothing is against its running"), c.AskedBy, times(c.Attempt, "attempt"), when(c.CreatedAt, x.At))
 	if c.HeldBy != "" {
 		fmt.Fprintf(g.Out, "  waits for: %s\n", c.HeldBy)
 	}
@@ -122,22 +165,49 @@ func subscriptionText(b simwarden.Subscription, x api.Explanation) string {
 	return text
 }
 
-// eventText prints an event's data on one line, in the order of its keys.
+// zeroInstant is how JSON has an instant that is not there.
+const zeroInstant = "0001-01-01T00:00:00Z"
+
+// unsaid are values of an event that say that there is nothing.
+var unsaid = []string{"", "0", "<nil>", "false", "none", zeroInstant}
+
+// eventText prints an event's data on one line: where something changed first what it was and is,
+// then the rest in the order of its keys. What is not there is left out.
 func eventText(data json.RawMessage) string {
 	var m map[string]any
-	if json.Unmarshal(data, &m) != nil || len(m) == 0 {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber() // a count of bytes keeps its digits
+	if dec.Decode(&m) != nil || len(m) == 0 {
 		return ""
+	}
+	var parts []string
+	for _, k := range []string{"state", "desired"} {
+		if was, is := m["was"], m[k]; was != nil && is != nil {
+			parts = append(parts, fmt.Sprintf("%v -> %v", was, is))
+			delete(m, "was")
+			delete(m, k)
+		}
 	}
 	keys := make([]string, 0, len(m))
 	for k := range m {
 		keys = append(keys, k)
 	}
 	slices.Sort(keys)
-	parts := make([]string, 0, len(keys))
 	for _, k := range keys {
-		if v := fmt.Sprint(m[k]); v != "" && v != "0" && v != "<nil>" {
-			parts = append(parts, k+"="+v)
+		if v := fmt.Sprint(m[k]); !slices.Contains(unsaid, v) {
+			parts = append(parts, k+"="+eventValue(v))
 		}
 	}
 	return clean(strings.Join(parts, " "), 140)
+}
+
+// eventValue leaves the parts of seconds out of an instant, and sets off words from what is around.
+func eventValue(v string) string {
+	if at, err := time.Parse(time.RFC3339Nano, v); err == nil {
+		return at.UTC().Format(time.RFC3339)
+	}
+	if strings.ContainsAny(v, " =") {
+		return fmt.Sprintf("%q", v)
+	}
+	return v
 }

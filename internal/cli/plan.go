@@ -190,6 +190,14 @@ func usage(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{api.ErrBadInput}, args...)...)
 }
 
+// validityText is how long a plan runs, in words.
+func validityText(p simwarden.Plan) string {
+	if p.ValidityUnit == simwarden.ValidityMonthEnd {
+		return "month end"
+	}
+	return times(p.ValidityCount, strings.TrimSuffix(string(p.ValidityUnit), "s"))
+}
+
 type planListCmd struct{}
 
 // Run lists the plans.
@@ -204,7 +212,7 @@ func (c *planListCmd) Run(ctx context.Context, g *Globals) error {
 		}
 		t := newTable("CODE", "KIND", "ALLOWANCE", "VALIDITY", "RESET", "ZONE", "NAME")
 		for _, p := range list {
-			t.add(p.Code, string(p.Kind), bytesText(p.AllowanceBytes), fmt.Sprintf("%d %s", p.ValidityCount, p.ValidityUnit), string(p.Reset), p.Zone, p.Name)
+			t.add(p.Code, string(p.Kind), bytesText(p.AllowanceBytes), validityText(p), string(p.Reset), p.Zone, p.Name)
 		}
 		t.print(g.Out)
 		return nil

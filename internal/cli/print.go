@@ -64,6 +64,17 @@ func clean(s string, limit int) string {
 	return s
 }
 
+// spaced is a word of the database as people read it.
+func spaced(word string) string { return strings.ReplaceAll(word, "_", " ") }
+
+// times is a count with its noun, which takes an s where there are several.
+func times(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
 // when prints an instant, UTC, and how far it is from now.
 func when(at, now time.Time) string {
 	if at.IsZero() {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -87,18 +88,30 @@ func startNode(ctx context.Context, e *env, listen string, cfg app.Config) (*nod
 }
 
 // wait waits until the node has ended, or the database has gone for good.
-func (n *node) wait(_ context.Context, e *env) error {
+func (n *node) wait(ctx context.Context, e *env) error {
 	gone := make(<-chan struct{})
 	if e.pg != nil {
 		gone = e.pg.Done()
 	}
 	select {
 	case err := <-n.done:
+		if ctx.Err() != nil && onlyStopped(err) {
+			return nil
+		}
 		return err
 	case <-gone:
 		n.cancel()
 		return errors.Join(errors.New("the private Postgres has stopped; see postgres.log in the data directory"), <-n.done)
 	}
+}
+
+// onlyStopped says whether an error tells nothing but that work was broken off, which is how a node
+// that was told to stop ends where it was at work.
+func onlyStopped(err error) bool {
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		return !slices.ContainsFunc(several.Unwrap(), func(one error) bool { return !onlyStopped(one) })
+	}
+	return errors.Is(err, context.Canceled)
 }
 
 // stop ends the node and waits for it.

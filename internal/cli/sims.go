@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/simwarden/simwarden"
 	"github.com/simwarden/simwarden/internal/api"
@@ -13,7 +14,7 @@ type simsCmd struct {
 	Account  string `help:"Only those of this account."`
 	State    string `help:"Only those last read in this state." enum:",inventory,test_ready,active,suspended,terminated,unknown" default:""`
 	Desired  string `help:"Only those that should be: running, suspended or leave." enum:",running,suspended,leave" default:""`
-	Reason   string `help:"Only those with this reason: no_plan, data_exhausted, realname_unmet, manual_hold, carrier_stop."`
+	Reason   string `help:"Only those with this reason: no_plan, data_exhausted, realname_unmet, manual_hold or carrier_stop." enum:",no_plan,data_exhausted,realname_unmet,manual_hold,carrier_stop" default:""`
 	Drifting bool   `help:"Only those marked as drifting: not as wanted after a command failed."`
 	Paused   bool   `help:"Only those whose polling is paused."`
 	Search   string `help:"Only those whose ICCID or label begins so."`
@@ -40,6 +41,10 @@ func (c *simsCmd) Run(ctx context.Context, g *Globals) error {
 		if g.JSON {
 			return printJSON(g.Out, sims)
 		}
+		if len(sims) == 0 {
+			fmt.Fprintln(g.Err, "No SIM is so.")
+			return nil
+		}
 		now := e.Store.Now()
 		t := newTable("ICCID", "ACCOUNT", "STATE", "WANTED", "REASON", "READ", "NOTE")
 		for _, s := range sims {
@@ -64,7 +69,7 @@ func simNote(s store.SIM) string {
 	case !s.HoldAt.IsZero():
 		return "held by " + s.HoldBy
 	}
-	return s.Because
+	return spaced(s.Because)
 }
 
 type diffCmd struct {
@@ -89,7 +94,7 @@ func (c *diffCmd) Run(ctx context.Context, g *Globals) error {
 		total := 0
 		err := e.Diff(ctx, account, func(d api.Difference) error {
 			total++
-			counts[string(d.Direction)+" "+string(d.Reason)]++
+			counts[strings.TrimSpace(string(d.Direction)+" "+string(d.Reason))]++
 			if len(list) < c.Limit {
 				list = append(list, d)
 			}
@@ -121,7 +126,11 @@ func (c *diffCmd) print(g *Globals, list []api.Difference, total int) {
 		if d.Action != "open" {
 			would += " (" + d.Action + ")"
 		}
-		t.add(d.ICCID, d.Account, string(d.State), would, string(d.Reason), d.Because)
+		note := spaced(d.Because)
+		if note == "" && d.Reason == "" {
+			note = "nothing is against its running"
+		}
+		t.add(d.ICCID, d.Account, string(d.State), would, string(d.Reason), note)
 	}
 	t.print(g.Out)
 	fmt.Fprintf(g.Out, "%d SIMs would change", total)
@@ -166,13 +175,13 @@ func (c *manualCmd) run(ctx context.Context, g *Globals, direction simwarden.Dir
 		}
 		switch o.Action {
 		case "open", "replace":
-			fmt.Fprintf(g.Out, "%s of %s is ordered as command %d.\n", direction, o.SIM.ICCID, o.CommandID)
+			fmt.Fprintf(g.Out, "The %s of %s is ordered as command %d; serve sends it. See: simwarden explain %s\n", direction, o.SIM.ICCID, o.CommandID, o.SIM.ICCID)
 		case "observe":
 			fmt.Fprintf(g.Out, "Nothing is sent: account %s is in observe mode. To send: simwarden account mode %s act\n", o.SIM.AccountName, o.SIM.AccountName)
 		case "wait":
 			fmt.Fprintf(g.Out, "The order waits: %s.\n", o.Because)
 		default:
-			fmt.Fprintf(g.Out, "No command is needed: %s.\n", clean(o.Because, 200))
+			fmt.Fprintf(g.Out, "No command is needed: %s.\n", clean(spaced(o.Because), 200))
 		}
 		for _, w := range o.Warnings {
 			fmt.Fprintf(g.Out, "Warning: %s\n", clean(w, 200))

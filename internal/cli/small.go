@@ -93,6 +93,9 @@ func (c *versionCmd) Run(_ context.Context, g *Globals) error {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		version = info.Main.Version
 	}
+	if g.JSON {
+		return printJSON(g.Out, map[string]any{"version": version, "schema_version": store.SchemaVersion()})
+	}
 	fmt.Fprintf(g.Out, "simwarden %s, schema %d\n", version, store.SchemaVersion())
 	return nil
 }

@@ -66,7 +66,7 @@ func (c *tokenRevokeCmd) Run(ctx context.Context, g *Globals) error {
 	return g.with(ctx, func(e *env) error {
 		was, err := e.RevokeToken(ctx, c.ID, actor())
 		if err != nil {
-			return err
+			return fmt.Errorf("token %q: %w", c.ID, err)
 		}
 		if g.JSON {
 			return printJSON(g.Out, map[string]any{"id": c.ID, "changed": was})
