@@ -221,6 +221,7 @@ func (a *account) connect(row store.Account, values map[string]string) (*opened,
 	conn, err := a.driver.Open(carrier.Config{
 		BaseURL: row.BaseURL, Credentials: maps.Clone(values), Settings: maps.Clone(row.Settings),
 		HTTP: &doer{gateway: a.gateway, account: a.id}, Now: a.gateway.clock.Now,
+		Tokens: &tokenStore{gateway: a.gateway, id: a.id, scope: tokenScope(row, values)},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("account %d: %w", a.id, errors.New(o.redactor.Text(err.Error())))
