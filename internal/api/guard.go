@@ -114,8 +114,8 @@ func recoverPanics(log *slog.Logger, next http.Handler) http.Handler {
 	})
 }
 
-// cleanInput refuses what no column of text takes: control characters and broken UTF-8 in the path
-// and query; and paths that are not in their shortest form. Bodies are looked at where they are decoded.
+// cleanInput refuses what no column of text takes, or makes it show as what it is not: control
+// characters, those that turn the direction of writing, and broken UTF-8 in the path and query; and paths that are not in their shortest form. Bodies are looked at where they are decoded.
 func cleanInput(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		query, err := url.QueryUnescape(r.URL.RawQuery)
@@ -132,7 +132,9 @@ func cleanInput(next http.Handler) http.Handler {
 }
 
 func cleanText(text string) bool {
-	return utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }) < 0
+	return utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool {
+		return unicode.IsControl(r) && r != '\n' && r != '\t' || r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069'
+	}) < 0
 }
 
 // jsonOnly refuses other bodies than JSON, so that no form of another site can send one (B7).
@@ -217,16 +219,25 @@ func (a *answer) Header() http.Header {
 func (a *answer) WriteHeader(status int)      { a.status = status }
 func (a *answer) Write(b []byte) (int, error) { return len(b), nil }
 
-// loopbackOnly serves this machine alone, and not what a proxy on it passes on (B1).
+// loopbackOnly serves this machine alone, and not what a proxy on it passes on (B1), nor a page in a
+// browser on it whose name was made to lead here (DNS rebinding).
 func loopbackOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		forwarded := r.Header.Get("Forwarded") + r.Header.Get("X-Forwarded-For") + r.Header.Get("X-Real-Ip") + r.Header.Get("Via")
-		if forwarded != "" || !isLoopbackAddress(r.RemoteAddr) {
+		if forwarded != "" || !isLoopbackAddress(r.RemoteAddr) || !isLoopbackName(r.Host) {
 			writeProblem(w, r, newProblem(http.StatusForbidden, "loopback_only", "this is served to the machine itself alone"))
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// isLoopbackName says whether a request's Host names this machine's loopback, with a port or without.
+func isLoopbackName(host string) bool {
+	if bare, _, err := net.SplitHostPort(host); err == nil {
+		host = bare
+	}
+	return isLoopbackHost(strings.Trim(host, "[]"))
 }
 
 func isLoopbackAddress(address string) bool {

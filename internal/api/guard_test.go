@@ -115,7 +115,7 @@ func TestMetricsAreForThisMachineAlone(t *testing.T) {
 	}
 	for from, want := range map[string]int{"192.0.2.7:40000": 403, "[2001:db8::7]:40000": 403, "127.0.0.1:40000": 200, "[::1]:40000": 200, "nonsense": 403} {
 		req := httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil)
-		req.RemoteAddr = from
+		req.RemoteAddr, req.Host = from, "127.0.0.1:8470"
 		rec := httptest.NewRecorder()
 		w.server.Config.Handler.ServeHTTP(rec, req)
 		if rec.Code != want {
@@ -169,5 +169,29 @@ func TestChangesAreLoggedByRouteAndNeverByURL(t *testing.T) {
 	contains(t, "the log", log, "token:anna", "/api/v1/sims/{iccid}/polling/pause", "status=200")
 	if strings.Contains(log, numbered(1).String()) || strings.Contains(log, "canary-reason") {
 		t.Errorf("the log has what was sent: %s", log)
+	}
+}
+
+func TestB1MetricsAreForNoPageWhoseNameLeadsHere(t *testing.T) {
+	w := newWorld(t)
+	for host, want := range map[string]int{
+		"127.0.0.1:8470": 200, "localhost:8470": 200, "[::1]:8470": 200, "localhost": 200,
+		"rebound.example": 403, "rebound.example:8470": 403, "127.0.0.1.rebound.example:8470": 403,
+	} {
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody)
+		req.RemoteAddr, req.Host = "127.0.0.1:4711", host
+		answer := httptest.NewRecorder()
+		w.server.Config.Handler.ServeHTTP(answer, req)
+		if answer.Code != want {
+			t.Errorf("Host %s: HTTP %d, want %d", host, answer.Code, want)
+		}
+	}
+}
+
+func TestTextThatTurnsTheDirectionOfWritingIsRefused(t *testing.T) {
+	w := newWorld(t)
+	for _, text := range []string{"\u202e", "\u2066"} { // they make a line in a terminal read as another
+		status, header, answer := w.send("POST", simURL(1, "/suspend"), w.token, map[string]string{"Content-Type": "application/json"}, []byte(`{"reason": "fine `+text+`enif"}`))
+		w.wantProblem("a reason with "+text, status, header, answer, http.StatusBadRequest)
 	}
 }
