@@ -2,7 +2,9 @@ package evaluator_test
 
 import (
 	"context"
+	"log/slog"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -242,4 +244,48 @@ func TestF9ADatabaseThatIsAwayPutsNoRequestOff(t *testing.T) {
 	if n, err := w.eval.Step(t.Context()); err != nil || n != 1 {
 		t.Errorf("when the database is back %d requests are worked off at once (error %v), want the one", n, err)
 	}
+}
+
+func TestF12ADatabaseThatCannotWriteIsNotAskedAllTheTime(t *testing.T) {
+	w := newWorld(t, simwarden.ModeAct)
+	id := w.sim(simwarden.StateActive)
+	w.subscribe(id, w.plan("month", simwarden.PlanMain, 1<<30, 30))
+	w.settle()
+	w.sql(`CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = '53100'; END $$`)
+	w.sql(`CREATE TRIGGER full_disk BEFORE UPDATE ON subscription FOR EACH ROW EXECUTE FUNCTION full_disk()`)
+	w.clock.Advance(30 * day)
+	var failures atomic.Int32
+	w.sweeper.Log = slog.New(slog.NewTextHandler(countingWriter{&failures}, nil))
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.sweeper.Run(ctx) }()
+	for range 30 { // three seconds
+		if err := w.clock.BlockUntil(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		w.clock.Advance(100 * time.Millisecond)
+	}
+	if n := failures.Load(); n < 2 || n > 4 {
+		t.Errorf("the sweep failed %d times in three seconds, want one try a second", n)
+	}
+	w.sql(`DROP TRIGGER full_disk ON subscription`)
+	eventually(t, "the plan is ended when there is room again", func() bool {
+		if err := w.clock.BlockUntil(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		w.clock.Advance(100 * time.Millisecond)
+		return len(w.commands(id)) == 1
+	})
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// countingWriter counts the lines of a log.
+type countingWriter struct{ n *atomic.Int32 }
+
+func (w countingWriter) Write(p []byte) (int, error) {
+	w.n.Add(1)
+	return len(p), nil
 }

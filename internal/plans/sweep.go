@@ -42,15 +42,18 @@ const (
 func (s *Sweeper) Run(ctx context.Context) error {
 	for {
 		n, err := s.Sweep(ctx)
+		pause := sweepEvery
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case err != nil:
+		case err != nil: // what is due stays so: it is no reason to ask a database in need at once
 			s.Log.Error("sweep of plan ends", "error", err)
 		case n > 0:
 			continue
+		default:
+			pause = s.untilNext(ctx)
 		}
-		if err := s.Clock.Sleep(ctx, s.untilNext(ctx)); err != nil {
+		if err := s.Clock.Sleep(ctx, pause); err != nil {
 			return nil
 		}
 	}
