@@ -247,7 +247,7 @@ func TestExplainAnswersAtTheTerminal(t *testing.T) {
 		if out, code := h.run(t.Context(), nil, "diff", "--account", "east", "--exit-code"); code != cli.ExitFindings || !strings.Contains(out, east[1]) {
 			t.Errorf("diff: exit code %d: %s", code, out)
 		}
-		if out, _ := h.run(t.Context(), nil, "alerts"); !strings.Contains(out, "suspend") {
+		if out, _ := h.run(t.Context(), nil, "alerts"); !strings.Contains(out, "command_failed") || !strings.Contains(out, "simwarden explain "+east[1]) {
 			t.Errorf("no alert: %s", out)
 		}
 	})

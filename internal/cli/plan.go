@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -30,8 +32,8 @@ func (c *groupListCmd) Run(ctx context.Context, g *Globals) error {
 		}
 		for _, group := range groups {
 			fmt.Fprintf(g.Out, "%s  %s\n", group.Name, group.Mode)
-			for op, n := range group.PerSecond {
-				name := string(op)
+			for _, op := range slices.Sorted(maps.Keys(group.PerSecond)) {
+				name, n := string(op), group.PerSecond[op]
 				if name == "" {
 					name = "any other"
 				}

@@ -34,10 +34,37 @@ type alertsListCmd struct {
 	Limit int `help:"At most so many." default:"50"`
 }
 
+// shownAlert is an alert with its SIM as people know it.
+type shownAlert struct {
+	store.Alert
+	ICCID string `json:"iccid,omitempty"`
+}
+
+// withSIMs names the SIM of each alert that is about one.
+func withSIMs(ctx context.Context, e *env, alerts []store.Alert) ([]shownAlert, error) {
+	out := make([]shownAlert, len(alerts))
+	for i, a := range alerts {
+		out[i].Alert = a
+		if a.SIMID == 0 {
+			continue
+		}
+		sim, err := e.Store.SIM(ctx, a.SIMID)
+		if err != nil {
+			return nil, err
+		}
+		out[i].ICCID = sim.ICCID.String()
+	}
+	return out, nil
+}
+
 // Run lists open alerts.
 func (c *alertsListCmd) Run(ctx context.Context, g *Globals) error {
 	return g.with(ctx, func(e *env) error {
-		alerts, err := e.Store.OpenAlerts(ctx, min(max(c.Limit, 1), 1000))
+		open, err := e.Store.OpenAlerts(ctx, min(max(c.Limit, 1), 1000))
+		if err != nil {
+			return err
+		}
+		alerts, err := withSIMs(ctx, e, open)
 		if err != nil {
 			return err
 		}
@@ -50,7 +77,10 @@ func (c *alertsListCmd) Run(ctx context.Context, g *Globals) error {
 		}
 		now := e.Store.Now()
 		for _, a := range alerts {
-			fmt.Fprintf(g.Out, "%d  %s  %s, %d times, last %s\n    %s\n", a.ID, a.Kind, when(a.At, now), a.Times, ago(a.LastAt, now), clean(a.Message, 300))
+			fmt.Fprintf(g.Out, "%d  %s  %s, %s, last %s\n    %s\n", a.ID, a.Kind, when(a.At, now), times(a.Times, "time"), ago(a.LastAt, now), clean(a.Message, 300))
+			if a.ICCID != "" {
+				fmt.Fprintf(g.Out, "    See: simwarden explain %s\n", a.ICCID)
+			}
 		}
 		return nil
 	})
