@@ -96,7 +96,7 @@ func New(cfg Config) (*App, error) {
 	a := &App{Gateway: gw, cfg: cfg, running: map[string]bool{}}
 	a.loops = []loop{
 		{"commander", cmd.Run}, {"plans", sweep.Run}, {"evaluator", eval.Run},
-		{"periodic", eval.RunPeriodic}, {"poller", poll.Run}, {"partitions", a.keepPartitions},
+		{"periodic", eval.RunPeriodic}, {"accounts", eval.RunAccounts}, {"poller", poll.Run}, {"partitions", a.keepPartitions},
 	}
 	return a, nil
 }

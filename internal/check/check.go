@@ -87,7 +87,7 @@ func Run(ctx context.Context, in Input) (Report, error) {
 	sort.SliceStable(c.Lines, func(i, j int) bool { return c.Lines[i].ArrivedAt.Before(c.Lines[j].ArrivedAt) })
 	c.report.Looked.Lines = len(c.Lines)
 	for _, step := range []func(context.Context) error{
-		c.load, c.causes, c.oneRequestAnAttempt, c.oneAtATime, c.readBeforeResend, c.judgedAfresh, c.terminalIsTheEnd,
+		c.load, c.causes, c.deviceCauses, c.oneRequestAnAttempt, c.oneAtATime, c.readBeforeResend, c.judgedAfresh, c.terminalIsTheEnd,
 		c.waitsAreKept, c.pausesAreKept, c.lapses, c.holdsAreKept, c.recordsAreThere, c.calm,
 	} {
 		if err := step(ctx); err != nil {

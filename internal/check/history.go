@@ -26,6 +26,21 @@ func (c *checker) causes(ctx context.Context) error {
 			WHERE n.id > b.id AND n.kind = 'main' AND (n.sim_id = b.sim_id OR n.device_id = b.device_id))`)
 }
 
+// deviceCauses is V1 for devices: a request for a device is worked off by judging each SIM that was in
+// it then, so that none of them runs on as if the plan had not ended.
+func (c *checker) deviceCauses(ctx context.Context) error {
+	return c.each(ctx, "V1", `
+		SELECT s.iccid, 'the ' || e.scene || ' of its device''s subscription ' || e.subscription_id || ' was worked off at ' || e.done_at ||
+			' and its last decision is of ' || coalesce(p.decided_at::text, 'never') || ': ' || p.desired
+		FROM evaluation_request e JOIN device_sim_history h ON h.device_id = e.device_id AND h.bound_at < e.done_at
+			AND coalesce(h.unbound_at, 'infinity') > e.done_at
+		JOIN sim s ON s.id = h.sim_id JOIN poll_state p ON p.sim_id = s.id
+		WHERE e.scene IN ('plan_lapsed', 'refunded') AND e.subscription_id IS NOT NULL AND e.done_at IS NOT NULL
+		  AND p.desired = 'running' AND p.decided_at < e.asked_at
+		  AND NOT EXISTS (SELECT FROM subscription n WHERE n.device_id = e.device_id AND n.kind = 'main' AND n.id <> e.subscription_id
+			AND n.start_at <= e.done_at AND n.end_at > e.done_at)`)
+}
+
 // lapses is V11: a subscription expires once and not before its end; its successor starts once,
 // where it ended, without gap or overlap.
 func (c *checker) lapses(ctx context.Context) error {
@@ -45,14 +60,20 @@ func (c *checker) lapses(ctx context.Context) error {
 	if err := c.each(ctx, "V11", `
 		SELECT 'subscription ' || n.id, 'it was queued and began at ' || n.start_at || ', where no other main plan of the asset ended'
 		FROM subscription n JOIN event e ON e.kind = 'plan_activated' AND (e.data->>'subscription_id')::bigint = n.id
-		WHERE NOT EXISTS (SELECT FROM subscription b WHERE b.id <> n.id AND b.kind = 'main' AND (b.sim_id = n.sim_id OR b.device_id = n.device_id)
+		WHERE NOT EXISTS (SELECT FROM event m WHERE m.kind = 'plan_moved' AND (m.data->>'subscription_id')::bigint = n.id)
+		  AND NOT EXISTS (SELECT FROM subscription b WHERE b.id <> n.id AND b.kind = 'main' AND (b.sim_id = n.sim_id OR b.device_id = n.device_id)
 			AND (b.state = 'expired' AND b.end_at = n.start_at OR b.state = 'refunded' AND b.ended_at = n.start_at))`); err != nil {
 		return err
 	}
 	return c.each(ctx, "V11", `
+		WITH main AS ( -- one that came to a device with a SIM counts there from then on
+			SELECT b.id, b.sim_id, b.device_id, b.state, greatest(b.start_at, m.at) AS start_at, b.end_at
+			FROM subscription b LEFT JOIN (SELECT (data->>'subscription_id')::bigint AS id, max(at) AS at FROM event
+				WHERE kind = 'plan_moved' GROUP BY 1) m ON m.id = b.id
+			WHERE b.kind = 'main'
+		)
 		SELECT 'subscription ' || b.id, 'it overlaps subscription ' || a.id || ' of the same asset'
-		FROM subscription a JOIN subscription b ON b.id > a.id AND b.kind = 'main' AND a.kind = 'main'
-			AND (a.sim_id = b.sim_id OR a.device_id = b.device_id)
+		FROM main a JOIN main b ON b.id > a.id AND (a.sim_id = b.sim_id OR a.device_id = b.device_id)
 		WHERE a.state <> 'refunded' AND b.state <> 'refunded' AND a.start_at < b.end_at AND b.start_at < a.end_at`)
 }
 
@@ -102,11 +123,19 @@ func within(spans []span, at time.Time) bool {
 }
 
 // pausesAreKept is V9: a SIM whose polling is paused or closed gets no automatic request save the
-// suspends of ended plans, and of those one command per subscription and scene.
+// suspends of ended plans, and of those one command per subscription and scene, for ever: also when
+// polling goes on, the lapse has had its turn. A pause may be the SIM's own or its device's.
 func (c *checker) pausesAreKept(ctx context.Context) error {
 	paused, err := c.spans(ctx, []string{"polling_paused", "polling_closed"}, []string{"polling_resumed", "polling_reopened"})
 	if err != nil {
 		return fmt.Errorf("V9: %w", err)
+	}
+	devices, err := c.spans(ctx, []string{"device_polling_paused"}, []string{"device_polling_resumed"})
+	if err != nil {
+		return fmt.Errorf("V9: %w", err)
+	}
+	for sim, spans := range devices {
+		paused[sim] = append(paused[sim], spans...)
 	}
 	for _, a := range c.attempts {
 		if a.CmdScene == simwarden.SceneManual || !within(paused[a.SIMID], a.ClaimedAt) {
@@ -126,13 +155,14 @@ func (c *checker) pausesAreKept(ctx context.Context) error {
 		sim, sub int64
 		scene    string
 	}
-	seen := map[trigger]int{}
+	seen, stopped := map[trigger]int{}, map[trigger]bool{}
 	var t trigger
 	var iccid string
 	var at time.Time
 	_, err = pgx.ForEachRow(rows, []any{&t.sim, &iccid, &t.sub, &t.scene, &at}, func() error {
 		seen[t]++
-		if seen[t] > 1 && within(paused[t.sim], at) {
+		stopped[t] = stopped[t] || within(paused[t.sim], at)
+		if seen[t] > 1 && stopped[t] {
 			c.found("V9", iccid, "subscription %d has triggered %s more than once while polling was stopped", t.sub, t.scene)
 		}
 		return nil

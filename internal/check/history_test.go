@@ -46,6 +46,37 @@ func TestV1NoCauseWithoutWhatFollows(t *testing.T) {
 	})
 }
 
+func TestV1EachSIMOfADeviceHearsOfThePlansEnd(t *testing.T) {
+	// ended writes the end of a device's plan, worked off a second later, with SIM 1 in it and its last
+	// decision as given.
+	ended := func(desired string, decided time.Time, then ...func(*books, int64)) func(*books) []check.Line {
+		return func(b *books) []check.Line {
+			device := b.id(`INSERT INTO device (imei, created_at) VALUES ('490154203237518', $1) RETURNING id`, noon)
+			b.exec(`INSERT INTO device_sim_history (sim_id, device_id, bound_at, bound_by) VALUES (1, $1, $2, 'test')`, device, noon.Add(-time.Hour))
+			sub := b.plan(simwarden.SubscriptionExpired, noon.Add(-24*time.Hour), noon, noon)
+			b.exec(`UPDATE subscription SET sim_id = NULL, device_id = $2 WHERE id = $1`, sub, device)
+			b.exec(`INSERT INTO evaluation_request (device_id, scene, cause_kind, cause_id, subscription_id, asked_by, asked_at, run_at, done_at)
+				VALUES ($1, 'plan_lapsed', 'subscription', $2, $2, 'system', $3, $3, $4)`, device, sub, noon, at(1))
+			b.exec(`UPDATE poll_state SET desired = $1, decided_at = $2 WHERE sim_id = 1`, desired, decided)
+			for _, t := range then {
+				t(b, device)
+			}
+			return nil
+		}
+	}
+	judge(t, []row{
+		{"V1: the SIM was judged by it", ended("suspended", at(1)), "", check.Input{}},
+		{"V1: the SIM runs on as was decided before", ended("running", at(-60)), "V1", check.Input{}},
+		{"V1: another plan of the device has begun by then", ended("running", at(-60), func(b *books, device int64) {
+			sub := b.plan(simwarden.SubscriptionActive, at(0.5), at(3600), time.Time{})
+			b.exec(`UPDATE subscription SET sim_id = NULL, device_id = $2 WHERE id = $1`, sub, device)
+		}), "", check.Input{}},
+		{"V1: the SIM had left the device by then", ended("running", at(-60), func(b *books, device int64) {
+			b.exec(`UPDATE device_sim_history SET unbound_at = $2 WHERE device_id = $1`, device, at(-1))
+		}), "", check.Input{}},
+	})
+}
+
 func TestV9PausesAreKept(t *testing.T) {
 	// An attempt 60 seconds after noon; before and after say what happens around it.
 	sent := func(scene simwarden.Scene, happens ...func(*books)) func(*books) []check.Line {
@@ -85,6 +116,15 @@ func TestV9PausesAreKept(t *testing.T) {
 		{"V9: the suspend of an ended plan passes the pause", sent(simwarden.ScenePlanLapsed, event("polling_paused", 10)), "", check.Input{}},
 		{"V9: a person's order passes the pause", sent(simwarden.SceneManual, event("polling_paused", 10)), "", check.Input{}},
 		{"V9: the same lapse twice under a pause", lapsedTwice(true, simwarden.CommandDone), "V9", check.Input{}},
+		{"V9: an automatic request while its device's polling is paused", sent(simwarden.SceneUsageCheck, event("device_polling_paused", 10)), "V9", check.Input{}},
+		{"V9: the SIM's own pause outlasts its device's", sent(simwarden.SceneUsageCheck, event("polling_paused", 5), event("device_polling_paused", 10),
+			event("device_polling_resumed", 20)), "V9", check.Input{}},
+		{"V9: after the device's polling was resumed is clean", sent(simwarden.SceneUsageCheck, event("device_polling_paused", 10), event("device_polling_resumed", 20)), "", check.Input{}},
+		{"V9: the same lapse again when polling goes on", func(b *books) []check.Line {
+			lines := lapsedTwice(true, simwarden.CommandDone)(b)
+			b.event("polling_resumed", at(60), nil)
+			return lines
+		}, "V9", check.Input{}},
 		{"V9: the same lapse twice without a pause is clean", lapsedTwice(false, simwarden.CommandDone), "", check.Input{}},
 		{"V9: what was only observed does not count", lapsedTwice(true, simwarden.CommandObserved), "", check.Input{}},
 	})
@@ -126,6 +166,17 @@ func TestV11PlansEndOnceAndFollowWithoutGap(t *testing.T) {
 		{"V11: the next begins where the one before was refunded", follows(0, simwarden.SubscriptionRefunded), "", check.Input{}},
 		{"V11: a gap before the next", follows(1, simwarden.SubscriptionExpired), "V11", check.Input{}},
 		{"V11: an overlap with the next", follows(-1, simwarden.SubscriptionExpired), "V11", check.Input{}},
+		{"V11: a plan that came to the asset later counts from then on", func(b *books) []check.Line {
+			b.request(simwarden.ScenePlanLapsed, b.plan(simwarden.SubscriptionExpired, noon.Add(-time.Hour), noon, noon), noon, noon)
+			moved := b.plan(simwarden.SubscriptionActive, noon.Add(-30*time.Minute), at(3600), time.Time{})
+			b.event("plan_moved", at(60), map[string]any{"subscription_id": moved})
+			return nil
+		}, "", check.Input{}},
+		{"V11: two plans of one asset at a time", func(b *books) []check.Line {
+			b.request(simwarden.ScenePlanLapsed, b.plan(simwarden.SubscriptionExpired, noon.Add(-time.Hour), noon, noon), noon, noon)
+			b.plan(simwarden.SubscriptionActive, noon.Add(-30*time.Minute), at(3600), time.Time{})
+			return nil
+		}, "V11", check.Input{}},
 	})
 }
 

@@ -110,8 +110,17 @@ func judge(ctx context.Context, tx *store.Tx, requests []store.Evaluation) error
 		if err != nil {
 			return err
 		}
-		for _, sim := range sims[:min(len(sims), maxDeviceSIMs)] {
+		now := min(len(sims), maxDeviceSIMs)
+		for _, sim := range sims[:now] {
 			b.add(r, sim)
+		}
+		// More than fit a transaction are each asked for by a request of their own.
+		rest := make([]store.Evaluation, 0, len(sims)-now)
+		for _, sim := range sims[now:] {
+			rest = append(rest, store.Evaluation{SIMID: sim, Scene: r.Scene, Cause: r.Cause, SubscriptionID: r.SubscriptionID, AskedBy: r.AskedBy})
+		}
+		if err := tx.RequestEvaluations(ctx, rest, nil); err != nil {
+			return err
 		}
 	}
 	orders := map[asked]rules.Ordered{}

@@ -23,6 +23,7 @@ func TestMain(m *testing.M) { storetest.Main(m) }
 // until it is moved.
 type world struct {
 	t       *testing.T
+	url     string
 	store   *store.Store
 	clock   *clock.Manual
 	account store.Account
@@ -36,12 +37,13 @@ var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 func newWorld(t *testing.T, mode simwarden.AccountMode) *world {
 	t.Helper()
 	c := clock.NewManual(noon)
-	s, err := store.Open(t.Context(), store.Options{URL: storetest.URL(t, store.Migrate), Clock: c})
+	url := storetest.URL(t, store.Migrate)
+	s, err := store.Open(t.Context(), store.Options{URL: url, Clock: c})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	w := &world{t: t, store: s, clock: c}
+	w := &world{t: t, url: url, store: s, clock: c}
 	w.sweeper = &plans.Sweeper{Store: s, Clock: c, Log: slog.New(slog.DiscardHandler)}
 	w.eval = &evaluator.Evaluator{Store: s, Clock: c, Log: slog.New(slog.DiscardHandler), Holder: "test"}
 	w.tx(func(ctx context.Context, tx *store.Tx) error {

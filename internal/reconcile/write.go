@@ -21,7 +21,7 @@ type writer struct {
 	events    []store.NewEvent
 	reads     map[string]*read // SIMs to read again, by kinds and urgency
 	brakes    map[simwarden.AccountID]*brake
-	triggered map[store.Lapse]bool // what has triggered before (E6)
+	triggered map[store.Lapse]bool // what has triggered before, and whether polling was stopped then (E6)
 	opens     []store.NewCommand
 }
 
@@ -45,7 +45,7 @@ func (w *writer) judge(ctx context.Context, sim store.SIMFacts, item Item, accou
 		DriftHold: driftHold(account, sim, d),
 	}
 	if l, ok := lapseOf(item); ok {
-		in.LapseTriggered = w.triggered[l]
+		in.TriggeredHeld, in.LapseTriggered = w.triggered[l]
 	}
 	ordered := rules.Order(in)
 	if braked(ordered, item.Scene) {
@@ -157,12 +157,17 @@ func (w *writer) openAll(ctx context.Context, outcomes []Outcome) error {
 		return err
 	}
 	opened := make(map[simwarden.SIMID]simwarden.CommandID, len(ids))
+	stopped := make(map[simwarden.SIMID]bool, len(outcomes))
+	for _, o := range outcomes {
+		stopped[o.SIMID] = o.Facts.PollingStopped()
+	}
 	var lapses []store.Lapse
 	var triggers []simwarden.CommandID
+	var held []bool
 	for i, c := range w.opens {
 		opened[c.SIMID] = ids[i]
 		if l, ok := lapseOf(Item{SIMID: c.SIMID, SubscriptionID: c.SubscriptionID, Scene: c.Scene}); ok {
-			lapses, triggers = append(lapses, l), append(triggers, ids[i])
+			lapses, triggers, held = append(lapses, l), append(triggers, ids[i]), append(held, stopped[c.SIMID])
 		}
 		w.events = append(w.events, store.NewEvent{Kind: store.EventCommandOpened, SIMID: c.SIMID, AccountID: c.AccountID, Actor: c.AskedBy,
 			Data: map[string]any{"command_id": ids[i], "direction": c.Direction, "reason": c.Reason, "scene": c.Scene}})
@@ -170,7 +175,7 @@ func (w *writer) openAll(ctx context.Context, outcomes []Outcome) error {
 	for i, o := range outcomes {
 		outcomes[i].CommandID = opened[o.SIMID]
 	}
-	return w.tx.TriggerLapses(ctx, lapses, triggers)
+	return w.tx.TriggerLapses(ctx, lapses, triggers, held)
 }
 
 func (w *writer) ended(sim store.SIMFacts, state simwarden.CommandState) {

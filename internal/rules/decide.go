@@ -80,7 +80,7 @@ func wish(d *simwarden.Decision, f Facts, l looked) {
 		d.Desired, d.Reason = simwarden.DesiredSuspended, l.first
 	}
 	switch {
-	case f.held():
+	case f.PollingStopped():
 		// Under pause only the end of a plan acts, and only for that reason (E6).
 		if f.Scene.EndsPlan() && l.noPlan {
 			suspend()

@@ -9,8 +9,8 @@ import (
 	"github.com/simwarden/simwarden"
 )
 
-// held says that polling is paused or closed for the SIM (E5).
-func (f Facts) held() bool { return f.SIMPaused || f.DevicePaused || f.Closed }
+// PollingStopped says that polling is paused or closed for the SIM (E5).
+func (f Facts) PollingStopped() bool { return f.SIMPaused || f.DevicePaused || f.Closed }
 
 func (f Facts) heldBecause() string {
 	switch {

@@ -25,8 +25,10 @@ type OrderInput struct {
 	LastFailedDirection simwarden.Direction
 	ReopenAt            time.Time
 	// LapseTriggered says that a command of this scene was already written for this SIM and
-	// subscription (E6).
+	// subscription (E6); TriggeredHeld that polling was stopped then, so that it has no second say
+	// when polling goes on.
 	LapseTriggered bool
+	TriggeredHeld  bool
 	// Braked says that the account's safety brake is on (C10), DriftHold that the account's policy
 	// leaves a state that was changed outside to a person (E13).
 	Braked    bool
@@ -131,7 +133,7 @@ func orderQueuedLeave(in OrderInput) Ordered {
 	case d.Because == BecauseStateUnknown || d.Because == BecauseRealNameUnread || d.Because == BecausePlanChangeDue:
 		// The judgement before sending will know more.
 		return Ordered{Action: OrderNone, Because: d.Because}
-	case in.Facts.held() && open.Scene.EndsPlan() && !d.Scene.EndsPlan():
+	case in.Facts.PollingStopped() && open.Scene.EndsPlan() && !d.Scene.EndsPlan():
 		return Ordered{Action: OrderNone, Because: "a plan's end is carried out under pause"}
 	}
 	return Ordered{Action: OrderWithdraw, Because: d.Because}
@@ -155,7 +157,7 @@ func orderFresh(in OrderInput) Ordered {
 	case manual:
 		return Ordered{Action: OrderOpen, Direction: direction}
 	case d.Scene.EndsPlan():
-		if in.LapseTriggered && f.held() {
+		if in.LapseTriggered && (f.PollingStopped() || in.TriggeredHeld) {
 			return hold("lapse already triggered")
 		}
 		if failedBefore && in.LapseTriggered {

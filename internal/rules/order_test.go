@@ -27,6 +27,7 @@ func TestOrder(t *testing.T) {
 		return func(in *rules.OrderInput) { in.LastFailedDirection, in.ReopenAt = d, noon.Add(10*time.Minute) }
 	}
 	triggered := func(in *rules.OrderInput) { in.LapseTriggered = true }
+	triggeredHeld := func(in *rules.OrderInput) { in.LapseTriggered, in.TriggeredHeld = true, true }
 	braked := func(in *rules.OrderInput) { in.Braked = true }
 	drift := func(in *rules.OrderInput) { in.DriftHold = true }
 	both := func(c ...func(*rules.OrderInput)) func(*rules.OrderInput) {
@@ -79,6 +80,8 @@ func TestOrder(t *testing.T) {
 		// E6
 		{"E6: a paused SIM's lapse is triggered once", also(paused, lapsed, scene("plan_lapsed")), triggered, rules.OrderHold, suspend},
 		{"E6: so is a closed one's", also(closed, lapsed, scene("refunded")), triggered, rules.OrderHold, suspend},
+		{"E6: nor has it a second say when polling goes on", also(lapsed, scene("plan_lapsed")), triggeredHeld, rules.OrderHold, suspend},
+		{"E9: the evaluation when polling goes on suspends it", also(lapsed, scene("polling_resumed")), triggeredHeld, rules.OrderOpen, suspend},
 		{"E6: without a pause it is judged as ever", also(lapsed, scene("plan_lapsed")), triggered, rules.OrderOpen, suspend},
 
 		// E13

@@ -58,6 +58,9 @@ func (tx *Tx) AddSIMsAfter(ctx context.Context, account Account, sims []NewSIM, 
 		), nudged AS (
 			INSERT INTO poll_nudge (sim_id, account_id, shard, due_at)
 			SELECT id, $1, id % $2, due_at FROM new
+		), bound AS (
+			INSERT INTO device_sim_history (sim_id, device_id, bound_at, bound_by)
+			SELECT id, device_id, $11, 'system' FROM new WHERE device_id IS NOT NULL
 		), told AS (
 			INSERT INTO event (at, kind, sim_id, account_id, actor) SELECT $11, 'sim_added', id, $1, 'system' FROM new
 		)

@@ -170,24 +170,25 @@ type Lapse struct {
 }
 
 // TriggerLapses notes that lapses and refunds have triggered their one command (E6); commands
-// are those that they triggered, in the same order.
-func (tx *Tx) TriggerLapses(ctx context.Context, lapses []Lapse, commands []simwarden.CommandID) error {
+// are those that they triggered, and held says of each whether polling was stopped, in the same order.
+func (tx *Tx) TriggerLapses(ctx context.Context, lapses []Lapse, commands []simwarden.CommandID, held []bool) error {
 	if len(lapses) == 0 {
 		return nil
 	}
 	sims, subs, scenes := lapseColumns(lapses)
 	_, err := tx.Exec(ctx, `
-		INSERT INTO lapse_trigger (sim_id, subscription_id, scene, command_id, triggered_at)
-		SELECT sim_id, subscription_id, scene, command_id, $5
-		FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[]) AS v (sim_id, subscription_id, scene, command_id)
-		ON CONFLICT DO NOTHING`, sims, subs, scenes, commands, tx.At)
+		INSERT INTO lapse_trigger (sim_id, subscription_id, scene, command_id, triggered_at, held)
+		SELECT sim_id, subscription_id, scene, command_id, $6, held
+		FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::bool[]) AS v (sim_id, subscription_id, scene, command_id, held)
+		ON CONFLICT DO NOTHING`, sims, subs, scenes, commands, held, tx.At)
 	if err != nil {
 		return fmt.Errorf("trigger %d lapses: %w", len(lapses), err)
 	}
 	return nil
 }
 
-// LapsesTriggered says which of the lapses have triggered before.
+// LapsesTriggered says which of the lapses have triggered before, and of each whether polling was
+// stopped then.
 func (tx *Tx) LapsesTriggered(ctx context.Context, lapses []Lapse) (map[Lapse]bool, error) {
 	out := map[Lapse]bool{}
 	if len(lapses) == 0 {
@@ -195,15 +196,16 @@ func (tx *Tx) LapsesTriggered(ctx context.Context, lapses []Lapse) (map[Lapse]bo
 	}
 	sims, subs, scenes := lapseColumns(lapses)
 	rows, err := tx.Query(ctx, `
-		SELECT t.sim_id, t.subscription_id, t.scene FROM lapse_trigger t
+		SELECT t.sim_id, t.subscription_id, t.scene, t.held FROM lapse_trigger t
 		JOIN unnest($1::bigint[], $2::bigint[], $3::text[]) AS v (sim_id, subscription_id, scene) USING (sim_id, subscription_id, scene)`,
 		sims, subs, scenes)
 	if err != nil {
 		return nil, fmt.Errorf("look for %d lapses: %w", len(lapses), err)
 	}
 	var l Lapse
-	_, err = pgx.ForEachRow(rows, []any{&l.SIMID, &l.SubscriptionID, &l.Scene}, func() error {
-		out[l] = true
+	var held bool
+	_, err = pgx.ForEachRow(rows, []any{&l.SIMID, &l.SubscriptionID, &l.Scene, &held}, func() error {
+		out[l] = held
 		return nil
 	})
 	if err != nil {

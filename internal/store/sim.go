@@ -167,6 +167,7 @@ func findICCID(ctx context.Context, db execer, iccid simwarden.ICCID) (simwarden
 // page before.
 type SIMFilter struct {
 	AccountID simwarden.AccountID
+	DeviceID  simwarden.DeviceID
 	State     simwarden.State
 	Desired   simwarden.Desired
 	Reason    simwarden.Reason
@@ -188,8 +189,9 @@ func (s *Store) SIMs(ctx context.Context, f SIMFilter) ([]SIM, error) {
 		  AND (NOT $6 OR s.drifting_at IS NOT NULL)
 		  AND (NOT $7 OR s.paused_at IS NOT NULL OR d.paused_at IS NOT NULL)
 		  AND ($8 = '' OR starts_with(s.iccid, $8) OR starts_with(s.label, $8))
+		  AND ($10::bigint = 0 OR s.device_id = $10)
 		ORDER BY s.id LIMIT $9`,
-		f.After, f.AccountID, string(f.State), string(f.Desired), string(f.Reason), f.Drifting, f.Paused, f.Search, f.Limit)
+		f.After, f.AccountID, string(f.State), string(f.Desired), string(f.Reason), f.Drifting, f.Paused, f.Search, f.Limit, f.DeviceID)
 	if err != nil {
 		return nil, fmt.Errorf("list sims: %w", err)
 	}
