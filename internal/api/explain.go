@@ -138,9 +138,12 @@ func summary(e Explanation) string {
 }
 
 // goesOn says what is next for an open command. Only a queued one leads to a request for certain.
-func goesOn(c store.Command) string {
+func goesOn(c store.Command, now time.Time) string {
 	switch c.State {
 	case simwarden.CommandQueued:
+		if !c.RunAt.After(now) {
+			return fmt.Sprintf("the %s goes on when its turn comes among the account's orders: it is judged again and sent, attempt %d", c.Direction, c.Attempt+1)
+		}
 		return fmt.Sprintf("the %s goes on: it is judged again and sent, attempt %d", c.Direction, c.Attempt+1)
 	case simwarden.CommandSending:
 		return fmt.Sprintf("the %s goes on: the carrier is waited for, attempt %d", c.Direction, c.Attempt)
@@ -187,7 +190,7 @@ func next(e Explanation) []Next {
 		if c.HeldBy != "" && !c.RunAt.After(e.At) {
 			add(time.Time{}, "the %s goes on when this is over: %s", c.Direction, c.HeldBy)
 		} else {
-			add(c.RunAt, "%s", goesOn(*c))
+			add(c.RunAt, "%s", goesOn(*c, e.At))
 		}
 	}
 	if e.Drifting && e.SIM.ReopenAt.After(e.At) {
