@@ -88,7 +88,7 @@ CREATE TABLE sim (
 	msisdn           text NOT NULL DEFAULT '',
 	imsi             text NOT NULL DEFAULT '',
 	eid              text NOT NULL DEFAULT '',
-	label            text NOT NULL DEFAULT '',
+	label            text COLLATE "C" NOT NULL DEFAULT '',   -- found by its beginning
 	ever_planned     boolean NOT NULL DEFAULT false,
 	-- Polling paused by a person (P4), closed by the system (P5).
 	paused_at        timestamptz,
@@ -111,6 +111,8 @@ CREATE TABLE sim (
 CREATE UNIQUE INDEX sim_account_key ON sim (account_id, key) WHERE key <> '';
 CREATE INDEX sim_account ON sim (account_id, id);
 CREATE INDEX sim_device ON sim (device_id) WHERE device_id IS NOT NULL;
+CREATE INDEX sim_label ON sim (label);
+CREATE INDEX sim_drifting ON sim (id) WHERE drifting_at IS NOT NULL;
 CREATE INDEX sim_msisdn ON sim (msisdn) WHERE msisdn <> '';
 
 -- What was last read of each SIM, when to read it again, and what was decided. Written by every

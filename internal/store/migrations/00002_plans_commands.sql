@@ -109,6 +109,7 @@ CREATE INDEX command_due ON command (account_id, priority DESC, run_at) WHERE st
 CREATE INDEX command_claim ON command (claim_until) WHERE state = 'sending';
 CREATE INDEX command_follow ON command (account_id, run_at) WHERE state IN ('verifying', 'confirming');
 CREATE INDEX command_sim ON command (sim_id, id);
+CREATE INDEX command_failed ON command (id) WHERE state = 'failed';
 CREATE INDEX command_recent ON command (account_id, created_at) WHERE direction = 'suspend';
 
 -- One row, committed before sending, is at most one state-changing HTTP request (C4, V2).
