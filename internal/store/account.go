@@ -152,9 +152,20 @@ func (s *Store) AccountCredential(ctx context.Context, id simwarden.AccountID) (
 	return sealed, nil
 }
 
-// SetAccountMode switches between observe and act (C9).
+// SetAccountMode switches between observe and act (C9). What is queued when an account begins to
+// observe is looked at at once, whatever it waits for, and ends as observed; a command that somebody
+// works on just now comes to that by itself.
 func (tx *Tx) SetAccountMode(ctx context.Context, id simwarden.AccountID, mode simwarden.AccountMode) error {
-	return tx.touchAccount(ctx, id, `mode = $3`, string(mode))
+	if err := tx.touchAccount(ctx, id, `mode = $3`, string(mode)); err != nil || mode != simwarden.ModeObserve {
+		return err
+	}
+	_, err := tx.Exec(ctx, `
+		UPDATE command SET run_at = $2, held_by = '', updated_at = $2 WHERE id IN (
+			SELECT id FROM command WHERE account_id = $1 AND state = 'queued' FOR UPDATE SKIP LOCKED)`, id, tx.At)
+	if err != nil {
+		return fmt.Errorf("wake commands of account %d: %w", id, err)
+	}
+	return nil
 }
 
 // SetPolling sets how often an account's SIMs are read.

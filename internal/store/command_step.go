@@ -33,7 +33,8 @@ type DueStep struct {
 // DueSteps finds the commands whose next step is due, up to perAccount of each account and kind,
 // those that are followed up apart from those to send; in each account by priority, follow-ups
 // first, then the longest due. It claims nothing. Accounts whose calls are stopped (G8) are left
-// out, and what an account's safety brake holds (C10). busy are commands to pass over.
+// out, and what an account's safety brake holds (C10), but not where the account observes: there
+// queued commands end without a call (C9). busy are commands to pass over.
 func (s *Store) DueSteps(ctx context.Context, perAccount int, busy []simwarden.CommandID) ([]DueStep, error) {
 	ids := make([]int64, len(busy))
 	for i, id := range busy {
@@ -42,19 +43,19 @@ func (s *Store) DueSteps(ctx context.Context, perAccount int, busy []simwarden.C
 	rows, err := s.work.Query(ctx, `
 		SELECT d.id, a.id, d.priority, d.follows FROM account a CROSS JOIN LATERAL (
 			(SELECT c.id, c.priority, c.run_at, true AS follows FROM command c
-			WHERE c.account_id = a.id AND c.state IN ('verifying', 'confirming') AND c.run_at <= $1
+			WHERE c.account_id = a.id AND a.stopped_at IS NULL AND c.state IN ('verifying', 'confirming') AND c.run_at <= $1
 			  AND (c.claim_until IS NULL OR c.claim_until <= $1) AND c.id <> ALL($3)
 			ORDER BY c.run_at LIMIT $2)
 			UNION ALL
 			(SELECT c.id, c.priority, c.run_at, false FROM command c
 			WHERE c.account_id = a.id AND c.state = 'queued' AND c.run_at <= $1
 			  AND (c.claim_until IS NULL OR c.claim_until <= $1) AND c.id <> ALL($3)
-			  AND (a.braked_at IS NULL OR c.direction = 'resume' OR c.scene IN ('plan_lapsed', 'refunded', 'manual'))
+			  AND (a.mode = 'observe' OR a.braked_at IS NULL OR c.direction = 'resume' OR c.scene IN ('plan_lapsed', 'refunded', 'manual'))
 			  -- What waited for the outcome of its last attempt is judged before it goes out again (C2).
 			  AND (c.attempt = 0 OR NOT EXISTS (SELECT FROM evaluation_request e
 				WHERE e.sim_id = c.sim_id AND e.done_at IS NULL AND e.run_at <= $1 AND e.tries = 0))
 			ORDER BY c.priority DESC, c.run_at LIMIT $2)
-		) d WHERE a.stopped_at IS NULL
+		) d WHERE a.stopped_at IS NULL OR a.mode = 'observe'
 		ORDER BY a.id, d.priority DESC, d.follows DESC, d.run_at, d.id`, s.Now(), perAccount, ids)
 	if err != nil {
 		return nil, fmt.Errorf("due commands: %w", err)
@@ -252,7 +253,7 @@ func (s *Store) HoldWaiting(ctx context.Context, limit int) error {
 	_, err := s.work.Exec(ctx, `
 		WITH waiting AS (
 			SELECT c.id, CASE WHEN a.stopped_at IS NOT NULL THEN $2 ELSE $3 END AS held_by
-			FROM account a JOIN command c ON c.account_id = a.id AND c.state = 'queued'
+			FROM account a JOIN command c ON c.account_id = a.id AND c.state = 'queued' AND a.mode = 'act'
 			WHERE (a.stopped_at IS NOT NULL AND c.held_by <> $2)
 			   OR (a.stopped_at IS NULL AND a.braked_at IS NOT NULL AND c.held_by <> $3 AND c.direction = 'suspend'
 			       AND c.scene NOT IN ('plan_lapsed', 'refunded', 'manual'))

@@ -46,8 +46,10 @@ func newQueue(t *testing.T) *queue {
 
 func (q *queue) addAccount(name string) (a store.Account) {
 	inTx(q.t, q.store, func(ctx context.Context, tx *store.Tx) (err error) {
-		a, err = tx.AddAccount(ctx, store.Account{Name: name, Driver: "any"})
-		return err
+		if a, err = tx.AddAccount(ctx, store.Account{Name: name, Driver: "any"}); err != nil {
+			return err
+		}
+		return tx.SetAccountMode(ctx, a.ID, simwarden.ModeAct)
 	})
 	return a
 }
@@ -240,6 +242,33 @@ func TestStoppedAndBrakedAccountsHoldTheirCommandsAndNoOthers(t *testing.T) {
 	}
 	if c.HeldBy != store.HeldByBrake {
 		t.Errorf("held by %q, nobody can see why it waits", c.HeldBy)
+	}
+}
+
+func TestC9WhatIsQueuedIsLookedAtWhenItsAccountBeginsToObserve(t *testing.T) {
+	q := newQueue(t)
+	waits, held, sent := q.add(q.account, simwarden.ScenePlanLapsed, 80), q.add(q.account, simwarden.ScenePeriodic, 50), q.add(q.account, simwarden.ScenePlanLapsed, 80)
+	if _, ok := q.send(sent, "worker"); !ok {
+		t.Fatal("not to be had")
+	}
+	if err := q.store.PutOffCommand(t.Context(), waits, q.clock.Now().Add(time.Hour), "the carrier"); err != nil {
+		t.Fatal(err)
+	}
+	inTx(t, q.store, func(ctx context.Context, tx *store.Tx) error {
+		if _, err := tx.StopAccount(ctx, q.account.ID, "test"); err != nil {
+			return err
+		}
+		_, err := tx.BrakeAccount(ctx, q.account.ID, "test")
+		return err
+	})
+	if got := ids(q.due()); len(got) != 0 {
+		t.Fatalf("due are %v of a stopped account", got)
+	}
+	inTx(t, q.store, func(ctx context.Context, tx *store.Tx) error {
+		return tx.SetAccountMode(ctx, q.account.ID, simwarden.ModeObserve)
+	})
+	if got, want := ids(q.due()), []simwarden.CommandID{waits, held}; !slices.Equal(got, want) {
+		t.Errorf("due are %v, want %v: they end as observed, whatever they waited for; what was sent is not touched", got, want)
 	}
 }
 
