@@ -171,11 +171,11 @@ func (a *App) Ready(context.Context) error {
 const partitionsEvery = time.Hour
 
 // keepPartitions makes the partitions of the coming months, and raises an alert when rows have
-// landed in a default partition (F18).
+// landed in a default partition (F18). It also prunes what is kept for a time.
 func (a *App) keepPartitions(ctx context.Context) error {
 	for {
-		if err := a.checkPartitions(ctx); err != nil && ctx.Err() == nil {
-			a.cfg.Log.Error("keep partitions", "error", err)
+		if err := errors.Join(a.checkPartitions(ctx), a.prune(ctx)); err != nil && ctx.Err() == nil {
+			a.cfg.Log.Error("keep the tables in order", "error", err)
 		}
 		if err := a.cfg.Clock.Sleep(ctx, partitionsEvery); err != nil {
 			return err

@@ -82,7 +82,8 @@ func (tx *Tx) PutOffEvaluation(ctx context.Context, id simwarden.EvaluationID, u
 // PruneEvaluations deletes requests worked off before an instant, up to limit; it gives how many.
 func (s *Store) PruneEvaluations(ctx context.Context, before time.Time, limit int) (int64, error) {
 	tag, err := s.pool.Exec(ctx, `
-		DELETE FROM evaluation_request WHERE id IN (SELECT id FROM evaluation_request WHERE done_at < $1 LIMIT $2)`, before, limit)
+		DELETE FROM evaluation_request WHERE ctid = ANY (ARRAY(
+			SELECT ctid FROM evaluation_request WHERE done_at < $1 ORDER BY done_at LIMIT $2))`, before, limit)
 	if err != nil {
 		return 0, fmt.Errorf("prune evaluations: %w", err)
 	}

@@ -192,6 +192,20 @@ func (s *Store) TakeNudges(ctx context.Context, held []PollShard, limit int) ([]
 	return out, rows.Err()
 }
 
+// DropNudges removes, up to limit, the nudges that fell due before an instant and that nobody will
+// take, as nobody holds their shard; it gives how many. Who takes the shard loads its whole schedule.
+func (s *Store) DropNudges(ctx context.Context, before time.Time, limit int) (int64, error) {
+	tag, err := s.pool.Exec(ctx, `
+		DELETE FROM poll_nudge WHERE ctid = ANY (ARRAY(
+			SELECT n.ctid FROM poll_nudge n WHERE n.due_at < $1 AND NOT EXISTS (
+				SELECT FROM poll_shard h WHERE h.account_id = n.account_id AND h.shard = n.shard AND h.lease_until > app_now())
+			LIMIT $2))`, before, limit)
+	if err != nil {
+		return 0, fmt.Errorf("drop old poll nudges: %w", err)
+	}
+	return tag.RowsAffected(), nil
+}
+
 // PollRef is how a carrier is asked for a SIM, with the due times in the database, which another
 // node may have moved.
 type PollRef struct {
