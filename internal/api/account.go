@@ -49,6 +49,8 @@ type AccountChange struct {
 	BrakePercent *int
 	BrakeCount   *int
 	BrakeWindow  *time.Duration
+	// RealNameRequired, where it changes, has all SIMs of the account judged in the background (S19).
+	RealNameRequired *bool
 	// Credentials replace all those that are there (write-only, B10).
 	Credentials map[string]secret.Secret
 }
@@ -121,7 +123,7 @@ func (s *Service) ChangeAccount(ctx context.Context, name string, c AccountChang
 		}
 	}
 	err = s.Store.InTx(ctx, func(tx *store.Tx) error {
-		changed, err := s.change(ctx, tx, a.ID, c)
+		changed, err := s.change(ctx, tx, a.ID, c, actor)
 		if err != nil || len(changed) == 0 {
 			return err
 		}
@@ -134,12 +136,22 @@ func (s *Service) ChangeAccount(ctx context.Context, name string, c AccountChang
 }
 
 // change writes what is to change and tells what did.
-func (s *Service) change(ctx context.Context, tx *store.Tx, id simwarden.AccountID, c AccountChange) (map[string]any, error) {
+func (s *Service) change(ctx context.Context, tx *store.Tx, id simwarden.AccountID, c AccountChange, actor string) (map[string]any, error) {
 	accounts, err := tx.AccountsByID(ctx, []simwarden.AccountID{id})
 	if err != nil {
 		return nil, err
 	}
 	a, changed := accounts[id], map[string]any{}
+	if c.RealNameRequired != nil && *c.RealNameRequired != a.RealNameRequired {
+		changed["realname_required"] = *c.RealNameRequired
+		// The request's lock comes before the account's, as where it is worked off.
+		if err := tx.RequestAccountEvaluation(ctx, id, simwarden.SceneRealNamePolicyChanged, actor); err != nil {
+			return nil, err
+		}
+		if err := tx.SetRealNameRequired(ctx, id, *c.RealNameRequired); err != nil {
+			return nil, err
+		}
+	}
 	if c.Mode != nil && *c.Mode != a.Mode {
 		changed["mode"] = *c.Mode
 		if err := tx.SetAccountMode(ctx, id, *c.Mode); err != nil {

@@ -56,6 +56,7 @@ type accountPatch struct {
 		BrakePercent       *int                   `json:"brake_percent,omitempty" minimum:"0" maximum:"100"`
 		BrakeCount         *int                   `json:"brake_count,omitempty" minimum:"0" maximum:"1000000"`
 		BrakeWindowSeconds *int64                 `json:"brake_window_seconds,omitempty" minimum:"1" maximum:"86400"`
+		RealNameRequired   *bool                  `json:"realname_required,omitempty" doc:"A change has all SIMs of the account judged in the background"`
 		Credentials        credentials            `json:"credentials,omitempty" doc:"Replace all that are there; write-only"`
 	} `nameHint:"AccountPatch"`
 }
@@ -90,7 +91,7 @@ func (r *rest) accounts() {
 		b := in.Body
 		return r.service.ChangeAccount(ctx, in.Name, AccountChange{Mode: b.Mode, StateEvery: maybeSeconds(b.StateEverySeconds),
 			UsageEvery: maybeSeconds(b.UsageEverySeconds), FreshFor: maybeSeconds(b.FreshForSeconds), BrakePercent: b.BrakePercent,
-			BrakeCount: b.BrakeCount, BrakeWindow: maybeSeconds(b.BrakeWindowSeconds), Credentials: b.Credentials}, actorOf(ctx))
+			BrakeCount: b.BrakeCount, BrakeWindow: maybeSeconds(b.BrakeWindowSeconds), RealNameRequired: b.RealNameRequired, Credentials: b.Credentials}, actorOf(ctx))
 	})
 	on(r, post("/accounts/{name}/release-brake", "release-brake", "Release an account's safety brake"),
 		func(ctx context.Context, in *accountAction) (Lifted, error) {

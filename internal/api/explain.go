@@ -28,6 +28,7 @@ type Explanation struct {
 	Timeline      []store.Event            `json:"timeline"`
 	Next          []Next                   `json:"next"`
 	Account       store.Account            `json:"account"`
+	Device        *store.Device            `json:"device,omitempty"` // whose plans count for it
 }
 
 // Next is something that will happen: at an instant, which is that of the explanation for what is
@@ -77,6 +78,13 @@ func (s *Service) Explain(ctx context.Context, iccid string) (Explanation, error
 	}
 	if e.Timeline == nil {
 		e.Timeline = []store.Event{}
+	}
+	if id := e.SIM.DeviceID; id != 0 {
+		d, err := s.Store.DeviceByID(ctx, id)
+		if err != nil {
+			return Explanation{}, err
+		}
+		e.Device = &d
 	}
 	_, needs := rules.NeedsCommand(e.Decision, judged.Facts)
 	e.Drifting = needs && e.Open == nil
@@ -225,8 +233,8 @@ func next(e Explanation) []Next {
 		add(time.Time{}, "polling is closed (%s); only a person reopens it: simwarden polling resume %s", e.SIM.ClosedBecause, e.SIM.ICCID)
 	case !e.SIM.PausedAt.IsZero():
 		add(time.Time{}, "polling is paused by %s; simwarden polling resume %s takes it up again", e.SIM.PausedBy, e.SIM.ICCID)
-	case !e.SIM.DevicePausedAt.IsZero():
-		add(time.Time{}, "polling of its device is paused")
+	case e.Device != nil && !e.Device.PausedAt.IsZero():
+		add(time.Time{}, "polling of its device is paused by %s; simwarden device resume %s takes it up again", e.Device.PausedBy, e.Device.IMEI)
 	default:
 		add(e.SIM.StateDueAt, "its state is read, sooner where a list shows it")
 		add(e.SIM.UsageDueAt, "its usage is read, sooner where a list shows it")

@@ -108,6 +108,8 @@ func newREST(o Options, mux *http.ServeMux) error {
 	r := &rest{api: humago.New(mux, config), service: o.Service, log: o.Log}
 	r.api.OpenAPI().Components.Schemas.RegisterTypeAlias(reflect.TypeFor[store.Account](), reflect.TypeFor[accountSchema]())
 	r.sims()
+	r.devices()
+	r.realNames()
 	r.accounts()
 	r.limitGroups()
 	r.plans()

@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/simwarden/simwarden/internal/plans"
+	"github.com/simwarden/simwarden/internal/reconcile"
 	"github.com/simwarden/simwarden/internal/store"
 )
 
@@ -59,6 +60,12 @@ var problems = []struct {
 	{as(plans.ErrEndedAlready), http.StatusConflict, "ended_already"},
 	{as(store.ErrAmbiguousICCID), http.StatusConflict, "ambiguous_iccid"},
 	{as(store.ErrAccountExists), http.StatusConflict, "account_exists"},
+	{as(store.ErrDeviceExists), http.StatusConflict, "device_exists"},
+	{as(store.ErrBound), http.StatusConflict, "bound_already"},
+	{as(store.ErrNotBound), http.StatusConflict, "not_bound"},
+	{as(reconcile.ErrOwnPlans), http.StatusConflict, "own_plans"},
+	{as(reconcile.ErrPlansCollide), http.StatusConflict, "plans_collide"},
+	{as(reconcile.ErrDeviceFull), http.StatusConflict, "device_full"},
 	{as(store.ErrPlanExists), http.StatusConflict, "plan_exists"},
 	{as(store.ErrNotFound), http.StatusNotFound, "not_found"},
 }

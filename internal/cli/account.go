@@ -24,6 +24,7 @@ type accountCmd struct {
 	Test        accountTestCmd        `cmd:"" help:"Ask the carrier something harmless with the account's credentials."`
 	Mode        accountModeCmd        `cmd:"" help:"observe: record what would be sent; act: send it."`
 	Set         accountSetCmd         `cmd:"" help:"Change intervals, freshness and the safety brake."`
+	Progress    accountProgressCmd    `cmd:"" help:"Show how far evaluations of all the account's SIMs have come."`
 	Credentials accountCredentialsCmd `cmd:"" help:"Give the account new credentials."`
 	Release     accountReleaseCmd     `cmd:"" help:"Release the safety brake."`
 	Start       accountStartCmd       `cmd:"" help:"Let calls go on that an authentication failure has stopped."`
@@ -177,20 +178,21 @@ func (c *accountModeCmd) Run(ctx context.Context, g *Globals) error {
 }
 
 type accountSetCmd struct {
-	Name         string         `arg:"" help:"The account."`
-	StateEvery   *time.Duration `help:"How often each SIM's state is read." placeholder:"DURATION"`
-	UsageEvery   *time.Duration `help:"How often each SIM's usage is read." placeholder:"DURATION"`
-	FreshFor     *time.Duration `help:"How old facts may be when something is sent." placeholder:"DURATION"`
-	BrakePercent *int           `help:"Automatic suspends in a window, in percent of the active SIMs, that put the brake on." placeholder:"N"`
-	BrakeCount   *int           `help:"The least number of them that puts it on." placeholder:"N"`
-	BrakeWindow  *time.Duration `help:"The brake's window." placeholder:"DURATION"`
+	Name             string         `arg:"" help:"The account."`
+	StateEvery       *time.Duration `help:"How often each SIM's state is read." placeholder:"DURATION"`
+	UsageEvery       *time.Duration `help:"How often each SIM's usage is read." placeholder:"DURATION"`
+	FreshFor         *time.Duration `help:"How old facts may be when something is sent." placeholder:"DURATION"`
+	BrakePercent     *int           `help:"Automatic suspends in a window, in percent of the active SIMs, that put the brake on." placeholder:"N"`
+	BrakeCount       *int           `help:"The least number of them that puts it on." placeholder:"N"`
+	BrakeWindow      *time.Duration `help:"The brake's window." placeholder:"DURATION"`
+	RealnameRequired *bool          `help:"Whether SIMs that are not verified by real name are suspended; a change has all SIMs of the account judged." placeholder:"true|false"`
 }
 
 // Run changes settings of an account.
 func (c *accountSetCmd) Run(ctx context.Context, g *Globals) error {
 	change := api.AccountChange{StateEvery: c.StateEvery, UsageEvery: c.UsageEvery, FreshFor: c.FreshFor,
-		BrakePercent: c.BrakePercent, BrakeCount: c.BrakeCount, BrakeWindow: c.BrakeWindow}
-	if c.StateEvery == nil && c.UsageEvery == nil && c.FreshFor == nil && c.BrakePercent == nil && c.BrakeCount == nil && c.BrakeWindow == nil {
+		BrakePercent: c.BrakePercent, BrakeCount: c.BrakeCount, BrakeWindow: c.BrakeWindow, RealNameRequired: c.RealnameRequired}
+	if c.StateEvery == nil && c.UsageEvery == nil && c.FreshFor == nil && c.BrakePercent == nil && c.BrakeCount == nil && c.BrakeWindow == nil && c.RealnameRequired == nil {
 		return usage("nothing to change was given; see: simwarden account set --help")
 	}
 	return g.changeAccount(ctx, c.Name, change, "is changed")

@@ -55,6 +55,7 @@ type commands struct {
 	Diff      diffCmd      `cmd:"" help:"List what would change now, and why, without changing anything."`
 	Sim       simCmd       `cmd:"" help:"Suspend or resume one SIM by hand."`
 	Polling   pollingCmd   `cmd:"" help:"Pause or resume the polling of a SIM."`
+	Device    deviceCmd    `cmd:"" help:"Devices: add, bind and unbind SIMs, pause or resume polling, buy plans."`
 	Account   accountCmd   `cmd:"" help:"Carrier accounts: add, list, test, observe or act."`
 	Group     groupCmd     `cmd:"" help:"Limit groups: list, monitor or enforce, rates."`
 	Plan      planCmd      `cmd:"" help:"Plans that are sold."`

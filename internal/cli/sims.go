@@ -141,8 +141,9 @@ func (c *diffCmd) print(g *Globals, list []api.Difference, total int) {
 }
 
 type simCmd struct {
-	Suspend suspendCmd `cmd:"" help:"Suspend a SIM and hold it so: no automatic resume lifts it."`
-	Resume  resumeCmd  `cmd:"" help:"Resume a SIM, lifting a manual hold."`
+	Suspend  suspendCmd     `cmd:"" help:"Suspend a SIM and hold it so: no automatic resume lifts it."`
+	Resume   resumeCmd      `cmd:"" help:"Resume a SIM, lifting a manual hold."`
+	Realname simRealnameCmd `cmd:"" help:"Set a SIM's real-name status, where its carrier does not tell it."`
 }
 
 type manualCmd struct {
