@@ -104,8 +104,12 @@ func (a *Account) Path() string { return "/" + a.spec.Name }
 // Server.URL or httptest.Server.URL give it.
 func (a *Account) BaseURL(root string) string { return strings.TrimSuffix(root, "/") + a.Path() }
 
-// SetLimits replaces the limits of the account and its limit group; windows start empty.
-func (a *Account) SetLimits(limits Limits) { a.limiter.set(limits) }
+// SetLimits replaces the limits of the account and its limit group; windows start empty. What is zero
+// and the carrier's own rule stays so.
+func (a *Account) SetLimits(limits Limits) {
+	limits.inherit(a.dialect)
+	a.limiter.set(limits)
+}
 
 // Limits are the limits in force.
 func (a *Account) Limits() Limits { return a.limiter.get() }

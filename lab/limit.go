@@ -38,7 +38,12 @@ type Limits struct {
 }
 
 // inherit takes what is the carrier's own rule where the account has none.
-func (l *Limits) inherit(own Limits) {
+func (l *Limits) inherit(dialect Dialect) {
+	d, ok := dialect.(limited)
+	if !ok {
+		return
+	}
+	own := d.Limits()
 	if l.PerSIMGap == 0 {
 		l.PerSIMGap, l.PerSIMGapOn = own.PerSIMGap, own.PerSIMGapOn
 	}

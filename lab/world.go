@@ -106,10 +106,8 @@ func (w *World) AddAccount(spec AccountSpec) (*Account, error) {
 	if d, ok := dialect.(zoned); ok {
 		a.zone = d.Zone()
 	}
-	if d, ok := dialect.(limited); ok {
-		spec.Limits.inherit(d.Limits())
-		a.spec.Limits = spec.Limits
-	}
+	spec.Limits.inherit(dialect)
+	a.spec.Limits = spec.Limits
 	for name, value := range spec.Credentials {
 		a.creds[name] = value
 	}

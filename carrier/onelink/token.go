@@ -36,7 +36,7 @@ func newTokens(now func() time.Time, store carrier.TokenStore, login func(contex
 
 // get gives a live token. fresh says that it was made, or first heard of, during this call.
 func (t *tokens) get(ctx context.Context) (tok carrier.Token, fresh bool, err error) {
-	tok, bad, seen, _ := t.look()
+	tok, _, seen, _ := t.look()
 	if tok.Value != "" {
 		return tok, false, nil
 	}
