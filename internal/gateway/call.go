@@ -42,22 +42,15 @@ func (c Call) wait() time.Duration {
 	return commandWait
 }
 
-// The ranks of the purposes (G5).
-const (
-	rankPoll = iota
-	rankCommand
-	rankPerson
-)
-
 // rank orders the purposes: a person's clicks, commands, polls.
 func (c Call) rank() int {
 	switch {
 	case c.Purpose.Exempt():
-		return rankPerson
+		return 2
 	case c.Purpose == simwarden.PurposeCommand:
-		return rankCommand
+		return 1
 	}
-	return rankPoll
+	return 0
 }
 
 // running is one Do under way. Its driver's requests find it by their context.

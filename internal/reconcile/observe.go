@@ -33,6 +33,7 @@ func Observe(ctx context.Context, tx *store.Tx, obs []store.Observed) ([]Outcome
 		items   []Item
 		events  []store.NewEvent
 		drifted = map[simwarden.SIMID]bool{}
+		closing = closings{tx: tx, of: map[simwarden.AccountID]*brake{}}
 	)
 	for _, sim := range before {
 		r := byID[sim.ID]
@@ -45,8 +46,12 @@ func Observe(ctx context.Context, tx *store.Tx, obs []store.Observed) ([]Outcome
 					Data: map[string]any{"state": r.State.State, "was": sim.Facts.State, "extended_state": r.State.Extended, "raw_state": r.State.Raw, "pending": r.State.Pending}})
 			}
 			if r.State.Extended.ClosesPolling() && !sim.Facts.Closed {
-				if err := ClosePolling(ctx, tx, sim.ID, r.State.Extended, "a state check says "+string(r.State.Extended)); err != nil {
-					return nil, err
+				may, err := closing.allow(ctx, sim.AccountID)
+				if err == nil && may {
+					err = ClosePolling(ctx, tx, sim.ID, r.State.Extended, "a state check says "+string(r.State.Extended))
+				}
+				if err != nil {
+					return nil, fmt.Errorf("observe sim %d: %w", sim.ID, err)
 				}
 			}
 			drifted[sim.ID] = changedOutside(sim, r.State)

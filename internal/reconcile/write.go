@@ -83,6 +83,9 @@ func settled(sim store.SIMFacts, d simwarden.Decision, o rules.Ordered) bool {
 	if o.Action != rules.OrderNone || sim.Open != nil || len(d.ReadFirst) > 0 || sim.Facts.Pending {
 		return false
 	}
+	if sim.Facts.Extended.ClosesPolling() && !sim.Facts.Closed {
+		return false // its closing is held back
+	}
 	return d.Because != rules.BecausePlanChangeDue
 }
 

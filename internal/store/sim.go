@@ -264,6 +264,14 @@ func (tx *Tx) ClosePolling(ctx context.Context, id simwarden.SIMID, extended sim
 	return tag.RowsAffected() == 1, tx.unsettle(ctx, id)
 }
 
+// ClosedSince counts the account's SIMs whose polling was closed after the instant and still is.
+func (tx *Tx) ClosedSince(ctx context.Context, account simwarden.AccountID, since time.Time) (n int, err error) {
+	if err := tx.QueryRow(ctx, `SELECT count(*) FROM sim WHERE account_id = $1 AND closed_at > $2`, account, since).Scan(&n); err != nil {
+		return 0, fmt.Errorf("count closed sims of account %d: %w", account, err)
+	}
+	return n, nil
+}
+
 // unsettle makes the next reading of the SIM go through a full decision, and tells the owner of
 // its shard to look at its schedule again.
 func (tx *Tx) unsettle(ctx context.Context, id simwarden.SIMID) error {

@@ -1,0 +1,53 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/simwarden/simwarden"
+	"github.com/simwarden/simwarden/internal/rules"
+	"github.com/simwarden/simwarden/internal/store"
+)
+
+// closings bounds how many SIMs of an account what is read may close within the brake's window. A
+// carrier that says of a whole fleet that it has ended must not take it out of everybody's care
+// (F30); where it is true, the rest is closed as the window moves on, or when a person releases the
+// brake.
+type closings struct {
+	tx *store.Tx
+	of map[simwarden.AccountID]*brake
+}
+
+// allow says whether one more SIM of the account may be closed, and counts it.
+func (c *closings) allow(ctx context.Context, id simwarden.AccountID) (bool, error) {
+	b := c.of[id]
+	if b == nil {
+		a, active, err := c.tx.LockAccount(ctx, id, activeCountFor)
+		if err != nil {
+			return false, err
+		}
+		since := c.tx.At.Add(-a.BrakeWindow)
+		if a.BrakeReleasedAt.After(since) {
+			since = a.BrakeReleasedAt
+		}
+		used, err := c.tx.ClosedSince(ctx, id, since)
+		if err != nil {
+			return false, err
+		}
+		b = &brake{used: used, active: active, policy: BrakePolicy(a)}
+		c.of[id] = b
+	}
+	if !rules.Brake(b.policy, b.used, b.active) {
+		b.used++
+		return true, nil
+	}
+	if b.on { // told already
+		return false, nil
+	}
+	b.on = true
+	return false, c.tx.Raise(ctx, store.Alert{
+		Kind: store.AlertBrake, Key: fmt.Sprintf("closing:%d", id), AccountID: id,
+		Message: fmt.Sprintf("safety brake: the carrier says of %d SIMs within %s that they have ended or are blocked, the limit for %d active SIMs; "+
+			"more are not taken out of polling before a while, or until a person releases it (simwarden account release)", b.used, b.policy.Window, b.active),
+	})
+}
