@@ -10,7 +10,7 @@ import (
 // Manual does what a person asks of one SIM (E3): a suspend sets a hold that no automatic resume
 // lifts, a resume lifts it. It is audited (R2). The outcome says what was ordered, with warnings.
 func Manual(ctx context.Context, tx *store.Tx, id simwarden.SIMID, direction simwarden.Direction, actor, reason string) (Outcome, error) {
-	if _, err := tx.LockSIM(ctx, id); err != nil {
+	if err := lockSIM(ctx, tx, id); err != nil {
 		return Outcome{}, err
 	}
 	if err := tx.DropManualRequests(ctx, id); err != nil {
@@ -35,9 +35,19 @@ func Manual(ctx context.Context, tx *store.Tx, id simwarden.SIMID, direction sim
 		"reason": reason, "command_id": out.CommandID, "ordered": out.Ordered.Action, "warnings": out.Decision.Warnings})
 }
 
+// lockSIM locks a SIM's own row, which is about to be written, before its facts: that is the order of
+// all who lock both.
+func lockSIM(ctx context.Context, tx *store.Tx, id simwarden.SIMID) error {
+	if err := tx.LockAsset(ctx, store.Asset{SIMID: id}); err != nil {
+		return err
+	}
+	_, err := tx.LockSIM(ctx, id)
+	return err
+}
+
 // PausePolling stops the polling of a SIM for a person (P4). It says whether it ran until now.
 func PausePolling(ctx context.Context, tx *store.Tx, id simwarden.SIMID, actor, reason string) (bool, error) {
-	if _, err := tx.LockSIM(ctx, id); err != nil {
+	if err := lockSIM(ctx, tx, id); err != nil {
 		return false, err
 	}
 	paused, err := tx.PausePolling(ctx, id, actor, reason)
@@ -53,7 +63,7 @@ func PausePolling(ctx context.Context, tx *store.Tx, id simwarden.SIMID, actor, 
 // ResumePolling takes the polling of a SIM up again, paused or closed, and asks for an evaluation
 // at once (E9). It says whether it was stopped.
 func ResumePolling(ctx context.Context, tx *store.Tx, id simwarden.SIMID, actor, reason string) (bool, error) {
-	if _, err := tx.LockSIM(ctx, id); err != nil {
+	if err := lockSIM(ctx, tx, id); err != nil {
 		return false, err
 	}
 	resumed, err := tx.ResumePolling(ctx, id)

@@ -201,3 +201,22 @@ func TestAMalformedURLIsNotRepeated(t *testing.T) {
 		t.Errorf("the error repeats the URL: %s", text)
 	}
 }
+
+func TestAPlanIsNotBoughtForASIMThatHasComeIntoADevice(t *testing.T) {
+	s, _ := open(t)
+	ids, device := fleet(t, s, "490154203237518", "898600000000000011")
+	inTx(t, s, func(ctx context.Context, tx *store.Tx) error {
+		plan, err := tx.AddPlan(ctx, simwarden.Plan{Code: "p", Name: "p", Kind: simwarden.PlanMain, AllowanceBytes: 10,
+			ValidityUnit: simwarden.ValidityDays, ValidityCount: 2, Reset: simwarden.ResetNone, Zone: "UTC"})
+		if err != nil {
+			return err
+		}
+		b := simwarden.Subscription{SIMID: ids[0], PlanID: plan.ID, Kind: plan.Kind, State: simwarden.SubscriptionQueued, AllowanceBytes: 10}
+		if _, err := tx.AddSubscription(ctx, b, "test", ""); !errors.Is(err, store.ErrBound) {
+			t.Errorf("a plan that nothing would use was bought: %v", err)
+		}
+		b.SIMID, b.DeviceID = 0, device
+		_, err = tx.AddSubscription(ctx, b, "test", "")
+		return err
+	})
+}

@@ -99,11 +99,19 @@ func (tx *Tx) SubscriptionByID(ctx context.Context, id simwarden.SubscriptionID)
 
 // AddSubscription writes a bought plan as it stands in b (queued, or active with its bounds) and
 // marks the asset as planned. importRef, where not empty, makes a second import of the same row
-// ErrImportedBefore.
+// ErrImportedBefore. A plan of a SIM's own is refused with ErrBound where the SIM has come into a device
+// since its asset was looked up: nothing would use it. The asset's lock is the caller's.
 func (tx *Tx) AddSubscription(ctx context.Context, b simwarden.Subscription, by, importRef string) (simwarden.SubscriptionID, error) {
 	var ref *string
 	if importRef != "" {
 		ref = &importRef
+	}
+	if b.SIMID != 0 {
+		if a, err := tx.AssetOfSIM(ctx, b.SIMID); err != nil {
+			return 0, fmt.Errorf("add subscription: %w", err)
+		} else if a.SIMID == 0 {
+			return 0, fmt.Errorf("add subscription to sim %d: %w", b.SIMID, ErrBound)
+		}
 	}
 	var id simwarden.SubscriptionID
 	err := tx.QueryRow(ctx, `
