@@ -71,6 +71,9 @@ func (p *Poller) start(ctx context.Context, row store.Account) (*account, error)
 	}
 	a.set(row)
 	lists := map[int]gateway.Capability{0: gateway.CanList, 1: gateway.CanListUsage}
+	if info.ListNamesOnly {
+		delete(lists, 0) // SIMs that such a list names would never have their state read
+	}
 	for kind, what := range lists {
 		if can, err := p.o.Gateway.Can(ctx, row.ID, what); err == nil && can {
 			a.list[kind] = true

@@ -21,6 +21,7 @@ import (
 	"github.com/simwarden/simwarden/internal/store"
 	"github.com/simwarden/simwarden/internal/store/storetest"
 	"github.com/simwarden/simwarden/lab"
+	_ "github.com/simwarden/simwarden/lab/onelink"
 	_ "github.com/simwarden/simwarden/lab/soracom"
 	_ "github.com/simwarden/simwarden/lab/supersim"
 )
