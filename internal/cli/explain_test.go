@@ -253,6 +253,15 @@ func TestExplainAnswersAtTheTerminal(t *testing.T) {
 	})
 }
 
+func TestServeThatIsToldToStopWhileItStartsEndsWell(t *testing.T) {
+	c := newTerminal(t)
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if out, code := c.run(ctx, nil, "serve", "--listen", "127.0.0.1:0"); code != cli.ExitOK || strings.Contains(out, "simwarden: ") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+}
+
 func TestAccountTestSaysOnceWhatIsWrongAndWhatToDo(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

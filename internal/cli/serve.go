@@ -30,6 +30,13 @@ type serveCmd struct {
 
 // Run runs a node until it is told to stop.
 func (c *serveCmd) Run(ctx context.Context, g *Globals) error {
+	if err := c.run(ctx, g); ctx.Err() == nil || !onlyStopped(err) {
+		return err
+	}
+	return nil // it was told to stop, perhaps before it had started
+}
+
+func (c *serveCmd) run(ctx context.Context, g *Globals) error {
 	e, err := g.open(ctx, openOptions{own: true, migrate: true})
 	if err != nil {
 		return err
@@ -88,16 +95,13 @@ func startNode(ctx context.Context, e *env, listen string, cfg app.Config) (*nod
 }
 
 // wait waits until the node has ended, or the database has gone for good.
-func (n *node) wait(ctx context.Context, e *env) error {
+func (n *node) wait(_ context.Context, e *env) error {
 	gone := make(<-chan struct{})
 	if e.pg != nil {
 		gone = e.pg.Done()
 	}
 	select {
 	case err := <-n.done:
-		if ctx.Err() != nil && onlyStopped(err) {
-			return nil
-		}
 		return err
 	case <-gone:
 		n.cancel()
