@@ -2,7 +2,7 @@ package simwarden
 
 import "time"
 
-// SIMID and the others are ids of rows. Zero is "none".
+// Ids of rows. Zero is "none".
 type (
 	SIMID          int64
 	DeviceID       int64

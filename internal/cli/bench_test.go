@@ -67,8 +67,8 @@ func TestSkipClockLeavesTimeOut(t *testing.T) {
 		c.skip(59 * time.Minute)
 		synctest.Wait()
 		select {
-		case err := <-slept:
-			t.Fatalf("a sleep of an hour ended after 59 minutes: %v", err)
+		case <-slept:
+			t.Fatal("a sleep of an hour ended after 59 minutes")
 		default:
 		}
 		time.Sleep(time.Minute) //nolint:forbidigo // it passes at once: the bubble's own time goes on too

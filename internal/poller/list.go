@@ -91,10 +91,14 @@ func (a *account) sweepForever(ctx context.Context, kind int) {
 	for ctx.Err() == nil {
 		lease, ok, err := a.p.o.Store.TakeLease(ctx, name, a.p.o.Holder, a.p.o.LeaseFor)
 		if err != nil || !ok {
+			pause := a.p.o.LeaseFor / 2
+			if err != nil { // a database that was away is soon back, and so is the list (F9)
+				pause = min(pause, a.p.pace.LimitedRetry)
+			}
 			if err != nil && ctx.Err() == nil {
 				a.p.o.Log.Error("poller: lease of a list", "account", a.name, "list", kindAt[kind], "error", err)
 			}
-			_ = a.p.o.Clock.Sleep(ctx, a.p.o.LeaseFor/2)
+			_ = a.p.o.Clock.Sleep(ctx, pause)
 			continue
 		}
 		if lease.Epoch != s.lease.Epoch {
@@ -371,6 +375,9 @@ func (s *sweeper) end(ctx context.Context, failed error, unknown int) {
 		if ctx.Err() == nil && !errors.Is(failed, errLeaseLost) {
 			s.p.o.Log.Warn("poller: a pass over a list broke off; nothing is concluded from it", "account", s.name, "list", kindAt[s.kind], "error", failed)
 			s.sweep.NextAt = now.Add(min(s.p.pace.RetryAfterError, every))
+			if store.IsUnavailable(failed) { // no fault of the carrier
+				s.sweep.NextAt = now.Add(min(s.p.pace.LimitedRetry, every))
+			}
 			if again := s.sweep.Cursor; again == "" || again == s.sweep.FailedAt || errors.Is(failed, errCursorTwice) || errors.Is(failed, errTooLong) {
 				// Or the cursor has died meanwhile: begin anew.
 				s.sweep = sweep{Passes: s.sweep.Passes, NextAt: s.sweep.NextAt}

@@ -293,6 +293,34 @@ func TestReadingsWaitForTheDatabase(t *testing.T) {
 	}
 }
 
+func TestF9ListsAreReadAgainSoonAfterTheDatabaseWasAway(t *testing.T) {
+	r := newRig(t)
+	r.account(lab.AccountSpec{Name: "first", Dialect: "soracom"}, 20, time.Second)
+	p, _ := r.poller(poller.Options{})
+	r.until("a pass is complete", func() bool { return p.Stats().Passes > 0 })
+	for _, sql := range []string{
+		`CREATE SEQUENCE tries`,
+		`CREATE FUNCTION away() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+			PERFORM nextval('tries'); RAISE EXCEPTION 'starting up' USING ERRCODE = '57P03'; END $$`,
+		`CREATE TRIGGER away BEFORE UPDATE ON lease FOR EACH ROW WHEN (starts_with(OLD.name, 'list:')) EXECUTE FUNCTION away()`,
+	} {
+		if _, err := r.pool.Exec(r.ctx, sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.until("the list's lease is asked for in vain", func() bool {
+		return r.one(`SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM tries`) > 0
+	})
+	if _, err := r.pool.Exec(r.ctx, `DROP TRIGGER away ON lease`); err != nil {
+		t.Fatal(err)
+	}
+	back, before := time.Now(), p.Stats().Passes
+	r.until("passes go on", func() bool { return p.Stats().Passes > before })
+	if took := time.Since(back); took > 10*time.Second {
+		t.Errorf("the next pass came %s after the database was back, want it within 10 s", took)
+	}
+}
+
 func TestASIMThatTheCarrierDoesNotKnowIsTold(t *testing.T) {
 	r := newRig(t)
 	_, row, _ := r.account(lab.AccountSpec{Name: "first", Dialect: "soracom"}, 3, time.Second)
