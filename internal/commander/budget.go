@@ -33,7 +33,10 @@ func (m *Commander) budget(ctx context.Context, tx *store.Tx, j reconcile.Judged
 		return until, heldByBudget, nil
 	}
 	if gap > 0 {
-		last := lastCallAt(j.Facts)
+		var last time.Time
+		if t.info.GapOn(simwarden.OpQueryState) {
+			last = lastCallAt(j.Facts)
+		}
 		if n := len(sent); n > 0 && sent[n-1].After(last) {
 			last = sent[n-1]
 		}

@@ -215,7 +215,7 @@ func (m *Commander) awaitCarrier(ctx context.Context, tx *store.Tx, j reconcile.
 
 // claimReads claims a step that reads what the judgement lacks (E11) and sends nothing.
 func (m *Commander) claimReads(ctx context.Context, tx *store.Tx, j reconcile.Judged, t *task, kinds []simwarden.CheckKind) error {
-	if gap := t.info.PerSIMGap; gap > 0 {
+	if gap := t.info.PerSIMGap; t.info.GapOn(simwarden.OpQueryState) {
 		last := lastCallAt(j.Facts)
 		if at := t.cmd.MayActUntil; t.cmd.State.UnderWay() && at.After(last) && !at.After(tx.At) {
 			last = at

@@ -9,12 +9,16 @@ import (
 	"github.com/simwarden/simwarden/carrier"
 	"github.com/simwarden/simwarden/carrier/soracom"
 	"github.com/simwarden/simwarden/internal/store"
+	"github.com/simwarden/simwarden/lab"
 )
 
 // The carriers here are Soracom's with one more habit each that other carriers have.
 func init() {
 	carrier.Register("test-budget", habit{name: "test-budget", change: func(i *carrier.Info) {
 		i.PerSIMGap, i.ChangesPerLineDay = 3*time.Minute, 3
+	}})
+	carrier.Register("test-change-gap", habit{name: "test-change-gap", change: func(i *carrier.Info) {
+		i.PerSIMGap, i.PerSIMGapOn = 3*time.Minute, []simwarden.Operation{simwarden.OpSuspend, simwarden.OpResume}
 	}})
 	carrier.Register("test-listed", habit{name: "test-listed", listed: true, change: func(*carrier.Info) {}})
 	carrier.Register("test-jobs", habit{name: "test-jobs", jobs: true, change: func(i *carrier.Info) {
@@ -112,6 +116,25 @@ func TestC11ALinesBudgetsAreKeptAndOneChangeADayIsLeftForAResume(t *testing.T) {
 		}
 		last = l.ArrivedAt
 	}
+}
+
+func TestF39APauseBetweenChangesAloneHoldsNoReadsUp(t *testing.T) {
+	r := newRig(t, onDriver("test-change-gap"))
+	id, iccid := r.sim(simwarden.StateActive)
+	for _, d := range []simwarden.Direction{simwarden.DirectionSuspend, simwarden.DirectionResume} {
+		r.manual(id, d)
+		r.ends(r.open(id).ID, simwarden.CommandDone)
+	}
+	changes := r.changes(iccid)
+	if len(changes) != 2 || changes[1].ArrivedAt.Sub(changes[0].ArrivedAt) < 3*time.Minute {
+		t.Fatalf("changes are %+v, want two at least 3 min apart", changes)
+	}
+	for _, l := range r.world.LogLines() {
+		if l.ICCID == iccid && l.Kind == lab.KindRead && l.Seq > changes[0].Seq && l.ArrivedAt.Sub(changes[0].ArrivedAt) < 3*time.Minute {
+			return
+		}
+	}
+	t.Error("the first change was not read within its pause, which is for changes alone")
 }
 
 func TestC7AJobIsFollowedByItsHandle(t *testing.T) {
