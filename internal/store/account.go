@@ -262,20 +262,7 @@ func (tx *Tx) AccountsByID(ctx context.Context, ids []simwarden.AccountID) (map[
 }
 
 func accounts(ctx context.Context, db execer, where string, args ...any) ([]Account, error) {
-	rows, err := db.Query(ctx, `SELECT `+accountColumns+` FROM account `+where, args...)
-	if err != nil {
-		return nil, fmt.Errorf("accounts: %w", err)
-	}
-	defer rows.Close()
-	out := []Account{}
-	for rows.Next() {
-		a, err := scanAccount(rows)
-		if err != nil {
-			return nil, fmt.Errorf("accounts: %w", err)
-		}
-		out = append(out, a)
-	}
-	return out, rows.Err()
+	return scanAll("accounts", scanAccount)(db.Query(ctx, `SELECT `+accountColumns+` FROM account `+where, args...))
 }
 
 // LockAccount locks an account's row, so that its automatic suspends are counted one transaction

@@ -76,15 +76,8 @@ func (tx *Tx) TakeAccountEvaluation(ctx context.Context) (e AccountEvaluation, o
 
 // SIMsOfAccount gives up to limit ids of an account's SIMs after one, up to another.
 func (tx *Tx) SIMsOfAccount(ctx context.Context, account simwarden.AccountID, after, until simwarden.SIMID, limit int) ([]simwarden.SIMID, error) {
-	rows, err := tx.Query(ctx, `SELECT id FROM sim WHERE account_id = $1 AND id > $2 AND id <= $3 ORDER BY id LIMIT $4`, account, after, until, limit)
-	if err != nil {
-		return nil, fmt.Errorf("sims of account %d: %w", account, err)
-	}
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[simwarden.SIMID])
-	if err != nil {
-		return nil, fmt.Errorf("sims of account %d: %w", account, err)
-	}
-	return ids, nil
+	return scanAll(fmt.Sprintf("sims of account %d", account), scanID[simwarden.SIMID])(tx.Query(ctx,
+		`SELECT id FROM sim WHERE account_id = $1 AND id > $2 AND id <= $3 ORDER BY id LIMIT $4`, account, after, until, limit))
 }
 
 // MoveAccountEvaluation keeps how far it has come, in the transaction that judged.
@@ -107,20 +100,8 @@ func (tx *Tx) FinishAccountEvaluation(ctx context.Context, id int64) error {
 
 // AccountEvaluations lists an account's, the newest first.
 func (s *Store) AccountEvaluations(ctx context.Context, account simwarden.AccountID, limit int) ([]AccountEvaluation, error) {
-	rows, err := s.pool.Query(ctx, `SELECT `+accountEvaluationColumns+` FROM account_evaluation WHERE account_id = $1 ORDER BY id DESC LIMIT $2`, account, limit)
-	if err != nil {
-		return nil, fmt.Errorf("evaluations of account %d: %w", account, err)
-	}
-	defer rows.Close()
-	out := []AccountEvaluation{}
-	for rows.Next() {
-		e, err := scanAccountEvaluation(rows)
-		if err != nil {
-			return nil, fmt.Errorf("evaluations of account %d: %w", account, err)
-		}
-		out = append(out, e)
-	}
-	return out, rows.Err()
+	return scanAll(fmt.Sprintf("evaluations of account %d", account), scanAccountEvaluation)(
+		s.pool.Query(ctx, `SELECT `+accountEvaluationColumns+` FROM account_evaluation WHERE account_id = $1 ORDER BY id DESC LIMIT $2`, account, limit))
 }
 
 // SetRealName keeps a SIM's real-name status as a person said it.

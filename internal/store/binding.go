@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/simwarden/simwarden"
 )
 
@@ -70,22 +68,14 @@ func (tx *Tx) HandDownRequests(ctx context.Context, device simwarden.DeviceID, s
 // MoveSubscriptions makes what is live of a SIM's own subscriptions the device's, both locked before,
 // and gives their ids.
 func (tx *Tx) MoveSubscriptions(ctx context.Context, sim simwarden.SIMID, device simwarden.DeviceID) ([]simwarden.SubscriptionID, error) {
-	rows, err := tx.Query(ctx, `
+	return scanAll(fmt.Sprintf("move subscriptions of sim %d", sim), scanID[simwarden.SubscriptionID])(tx.Query(ctx, `
 		WITH moved AS (
 			UPDATE subscription SET sim_id = NULL, device_id = $2
 			WHERE sim_id = $1 AND state IN ('active', 'exhausted', 'queued') RETURNING id, kind
 		), planned AS (
 			UPDATE device SET ever_planned = true WHERE id = $2 AND EXISTS (SELECT FROM moved WHERE kind = 'main')
 		)
-		SELECT id FROM moved ORDER BY id`, sim, device)
-	if err != nil {
-		return nil, fmt.Errorf("move subscriptions of sim %d: %w", sim, err)
-	}
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[simwarden.SubscriptionID])
-	if err != nil {
-		return nil, fmt.Errorf("move subscriptions of sim %d: %w", sim, err)
-	}
-	return ids, nil
+		SELECT id FROM moved ORDER BY id`, sim, device))
 }
 
 // UnsettleSIMs makes the next reading of each SIM go through a full decision, and has its polling looked

@@ -85,19 +85,7 @@ func scanCommand(row pgx.Row) (Command, error) {
 }
 
 func scanCommands(rows pgx.Rows, err error) ([]Command, error) {
-	if err != nil {
-		return nil, fmt.Errorf("commands: %w", err)
-	}
-	defer rows.Close()
-	out := []Command{}
-	for rows.Next() {
-		c, err := scanCommand(rows)
-		if err != nil {
-			return nil, fmt.Errorf("commands: %w", err)
-		}
-		out = append(out, c)
-	}
-	return out, rows.Err()
+	return scanAll("commands", scanCommand)(rows, err)
 }
 
 // NewCommand is a command to open.

@@ -92,38 +92,14 @@ func (s *Store) PruneEvaluations(ctx context.Context, before time.Time, limit in
 
 // SIMsOfDevice gives the ids of a device's SIMs.
 func (tx *Tx) SIMsOfDevice(ctx context.Context, id simwarden.DeviceID) ([]simwarden.SIMID, error) {
-	rows, err := tx.Query(ctx, `SELECT id FROM sim WHERE device_id = $1 ORDER BY id`, id)
-	if err != nil {
-		return nil, fmt.Errorf("sims of device %d: %w", id, err)
-	}
-	defer rows.Close()
-	var out []simwarden.SIMID
-	for rows.Next() {
-		var sim simwarden.SIMID
-		if err := rows.Scan(&sim); err != nil {
-			return nil, fmt.Errorf("sims of device %d: %w", id, err)
-		}
-		out = append(out, sim)
-	}
-	return out, rows.Err()
+	return scanAll(fmt.Sprintf("sims of device %d", id), scanID[simwarden.SIMID])(
+		tx.Query(ctx, `SELECT id FROM sim WHERE device_id = $1 ORDER BY id`, id))
 }
 
 // SIMsAfter gives up to limit ids of SIMs after one, for the periodic evaluation to walk the fleet.
 func (s *Store) SIMsAfter(ctx context.Context, after simwarden.SIMID, limit int) ([]simwarden.SIMID, error) {
-	rows, err := s.pool.Query(ctx, `SELECT id FROM sim WHERE id > $1 ORDER BY id LIMIT $2`, after, limit)
-	if err != nil {
-		return nil, fmt.Errorf("walk sims: %w", err)
-	}
-	defer rows.Close()
-	var out []simwarden.SIMID
-	for rows.Next() {
-		var sim simwarden.SIMID
-		if err := rows.Scan(&sim); err != nil {
-			return nil, fmt.Errorf("walk sims: %w", err)
-		}
-		out = append(out, sim)
-	}
-	return out, rows.Err()
+	return scanAll("walk sims", scanID[simwarden.SIMID])(
+		s.pool.Query(ctx, `SELECT id FROM sim WHERE id > $1 ORDER BY id LIMIT $2`, after, limit))
 }
 
 // CountSIMs is how many SIMs there are.

@@ -74,19 +74,6 @@ func (tx *Tx) EndHold(ctx context.Context, id simwarden.HoldID, state simwarden.
 
 // ExpiredHolds gives up to limit open holds whose time has come, without locking them.
 func (tx *Tx) ExpiredHolds(ctx context.Context, limit int) ([]Hold, error) {
-	rows, err := tx.Query(ctx, `
-		SELECT `+holdColumns+` FROM ledger_hold WHERE state = 'open' AND expires_at <= $1 ORDER BY expires_at, id LIMIT $2`, tx.At, limit)
-	if err != nil {
-		return nil, fmt.Errorf("expired holds: %w", err)
-	}
-	defer rows.Close()
-	out := []Hold{}
-	for rows.Next() {
-		h, err := scanHold(rows)
-		if err != nil {
-			return nil, fmt.Errorf("expired holds: %w", err)
-		}
-		out = append(out, h)
-	}
-	return out, rows.Err()
+	return scanAll("expired holds", scanHold)(tx.Query(ctx, `
+		SELECT `+holdColumns+` FROM ledger_hold WHERE state = 'open' AND expires_at <= $1 ORDER BY expires_at, id LIMIT $2`, tx.At, limit))
 }

@@ -180,7 +180,7 @@ type SIMFilter struct {
 
 // SIMs lists SIMs in the order of their ids.
 func (s *Store) SIMs(ctx context.Context, f SIMFilter) ([]SIM, error) {
-	rows, err := s.pool.Query(ctx, `SELECT `+simColumns+simTables+`
+	return scanAll("list sims", scanSIM)(s.pool.Query(ctx, `SELECT `+simColumns+simTables+`
 		WHERE s.id > $1
 		  AND ($2::bigint = 0 OR s.account_id = $2)
 		  AND ($3 = '' OR p.state = $3)
@@ -191,20 +191,7 @@ func (s *Store) SIMs(ctx context.Context, f SIMFilter) ([]SIM, error) {
 		  AND ($8 = '' OR starts_with(s.iccid, $8) OR starts_with(s.label, $8))
 		  AND ($10::bigint = 0 OR s.device_id = $10)
 		ORDER BY s.id LIMIT $9`,
-		f.After, f.AccountID, string(f.State), string(f.Desired), string(f.Reason), f.Drifting, f.Paused, f.Search, f.Limit, f.DeviceID)
-	if err != nil {
-		return nil, fmt.Errorf("list sims: %w", err)
-	}
-	defer rows.Close()
-	out := []SIM{}
-	for rows.Next() {
-		sim, err := scanSIM(rows)
-		if err != nil {
-			return nil, fmt.Errorf("list sims: %w", err)
-		}
-		out = append(out, sim)
-	}
-	return out, rows.Err()
+		f.After, f.AccountID, string(f.State), string(f.Desired), string(f.Reason), f.Drifting, f.Paused, f.Search, f.Limit, f.DeviceID))
 }
 
 // LockSIM locks the SIM's row of facts, the one lock that everybody takes who decides or orders
