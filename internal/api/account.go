@@ -51,6 +51,8 @@ type AccountChange struct {
 	BrakeWindow  *time.Duration
 	// RealNameRequired, where it changes, has all SIMs of the account judged in the background (S19).
 	RealNameRequired *bool
+	// LimitGroup is the name of the group whose limits the account shares from now on.
+	LimitGroup *string
 	// Credentials replace all those that are there (write-only, B10).
 	Credentials map[string]secret.Secret
 }
@@ -156,6 +158,18 @@ func (s *Service) change(ctx context.Context, tx *store.Tx, id simwarden.Account
 		changed["mode"] = *c.Mode
 		if err := tx.SetAccountMode(ctx, id, *c.Mode); err != nil {
 			return nil, err
+		}
+	}
+	if c.LimitGroup != nil {
+		group, err := s.Store.LimitGroupByName(ctx, *c.LimitGroup)
+		if err != nil {
+			return nil, err
+		}
+		if group.ID != a.LimitGroupID {
+			changed["limit_group"] = group.Name
+			if err := tx.MoveAccountToGroup(ctx, id, group.ID); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if c.StateEvery != nil || c.UsageEvery != nil {

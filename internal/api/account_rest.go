@@ -57,6 +57,7 @@ type accountPatch struct {
 		BrakeCount         *int                   `json:"brake_count,omitempty" minimum:"0" maximum:"1000000"`
 		BrakeWindowSeconds *int64                 `json:"brake_window_seconds,omitempty" minimum:"1" maximum:"86400"`
 		RealNameRequired   *bool                  `json:"realname_required,omitempty" doc:"A change has all SIMs of the account judged in the background"`
+		LimitGroup         *string                `json:"limit_group,omitempty" maxLength:"64" doc:"The group whose limits it shares from now on"`
 		Credentials        credentials            `json:"credentials,omitempty" doc:"Replace all that are there; write-only"`
 	} `nameHint:"AccountPatch"`
 }
@@ -90,6 +91,7 @@ func (r *rest) accounts() {
 	on(r, patch("/accounts/{name}", "change-account", "Change a carrier account"), func(ctx context.Context, in *accountPatch) (store.Account, error) {
 		b := in.Body
 		return r.service.ChangeAccount(ctx, in.Name, AccountChange{Mode: b.Mode, StateEvery: maybeSeconds(b.StateEverySeconds),
+			LimitGroup: b.LimitGroup,
 			UsageEvery: maybeSeconds(b.UsageEverySeconds), FreshFor: maybeSeconds(b.FreshForSeconds), BrakePercent: b.BrakePercent,
 			BrakeCount: b.BrakeCount, BrakeWindow: maybeSeconds(b.BrakeWindowSeconds), RealNameRequired: b.RealNameRequired, Credentials: b.Credentials}, actorOf(ctx))
 	})

@@ -60,6 +60,7 @@ var problems = []struct {
 	{as(plans.ErrEndedAlready), http.StatusConflict, "ended_already"},
 	{as(store.ErrAmbiguousICCID), http.StatusConflict, "ambiguous_iccid"},
 	{as(store.ErrAccountExists), http.StatusConflict, "account_exists"},
+	{as(store.ErrLimitGroupExists), http.StatusConflict, "limit_group_exists"},
 	{as(store.ErrDeviceExists), http.StatusConflict, "device_exists"},
 	{as(store.ErrBound), http.StatusConflict, "bound_already"},
 	{as(store.ErrNotBound), http.StatusConflict, "not_bound"},

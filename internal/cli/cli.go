@@ -57,7 +57,7 @@ type commands struct {
 	Polling   pollingCmd   `cmd:"" help:"Pause or resume the polling of a SIM."`
 	Device    deviceCmd    `cmd:"" help:"Devices: add, bind and unbind SIMs, pause or resume polling, buy plans."`
 	Account   accountCmd   `cmd:"" help:"Carrier accounts: add, list, test, observe or act."`
-	Group     groupCmd     `cmd:"" help:"Limit groups: list, monitor or enforce, rates."`
+	Group     groupCmd     `cmd:"" help:"Limit groups: list, share, monitor or enforce, limits."`
 	Plan      planCmd      `cmd:"" help:"Plans that are sold."`
 	Subscribe subscribeCmd `cmd:"" help:"Buy a plan for a SIM, or queue it behind the current one."`
 	Refund    refundCmd    `cmd:"" help:"Take a subscription back."`
@@ -133,7 +133,7 @@ func exitCode(err error, errOut io.Writer) int {
 	case errors.Is(err, store.ErrNotFound):
 		return ExitNotFound
 	case errors.Is(err, api.ErrBadInput), errors.Is(err, store.ErrAmbiguousICCID), errors.Is(err, plans.ErrPlanInvalid),
-		errors.Is(err, store.ErrAccountExists), errors.Is(err, store.ErrPlanExists), errors.Is(err, transfer.ErrFile):
+		errors.Is(err, store.ErrAccountExists), errors.Is(err, store.ErrLimitGroupExists), errors.Is(err, store.ErrPlanExists), errors.Is(err, transfer.ErrFile):
 		return ExitUsage
 	}
 	return ExitFailed

@@ -3,86 +3,12 @@ package cli
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/simwarden/simwarden"
 	"github.com/simwarden/simwarden/internal/api"
 )
-
-type groupCmd struct {
-	List groupListCmd `cmd:"" help:"List limit groups with their limits."`
-	Mode groupModeCmd `cmd:"" help:"monitor: count what would have been held back; enforce: hold it back."`
-	Rate groupRateCmd `cmd:"" help:"Set how many calls of an operation a second may carry."`
-}
-
-type groupListCmd struct{}
-
-// Run lists the limit groups.
-func (c *groupListCmd) Run(ctx context.Context, g *Globals) error {
-	return g.with(ctx, func(e *env) error {
-		groups, err := e.LimitGroups(ctx)
-		if err != nil {
-			return err
-		}
-		if g.JSON {
-			return printJSON(g.Out, groups)
-		}
-		for _, group := range groups {
-			fmt.Fprintf(g.Out, "%s  %s\n", group.Name, group.Mode)
-			for _, op := range slices.Sorted(maps.Keys(group.PerSecond)) {
-				name, n := string(op), group.PerSecond[op]
-				if name == "" {
-					name = "any other"
-				}
-				fmt.Fprintf(g.Out, "  %-14s %d/s\n", name, n)
-			}
-		}
-		return nil
-	})
-}
-
-type groupModeCmd struct {
-	Name string `arg:"" help:"The limit group."`
-	Mode string `arg:"" enum:"monitor,enforce" help:"monitor or enforce."`
-}
-
-// Run switches between monitor and enforce (G3).
-func (c *groupModeCmd) Run(ctx context.Context, g *Globals) error {
-	mode := simwarden.GroupMode(c.Mode)
-	return g.changeGroup(ctx, c.Name, api.LimitGroupChange{Mode: &mode})
-}
-
-type groupRateCmd struct {
-	Name      string `arg:"" help:"The limit group."`
-	Operation string `arg:"" help:"The operation, such as query_state; any for those without a limit of their own."`
-	PerSecond int    `arg:"" help:"Calls a second; 0 takes the limit away."`
-}
-
-// Run sets a limit (G2).
-func (c *groupRateCmd) Run(ctx context.Context, g *Globals) error {
-	op := simwarden.Operation(c.Operation)
-	if c.Operation == "any" {
-		op = ""
-	}
-	return g.changeGroup(ctx, c.Name, api.LimitGroupChange{PerSecond: map[simwarden.Operation]int{op: c.PerSecond}})
-}
-
-func (g *Globals) changeGroup(ctx context.Context, name string, change api.LimitGroupChange) error {
-	return g.with(ctx, func(e *env) error {
-		group, err := e.ChangeLimitGroup(ctx, name, change, actor())
-		if err != nil {
-			return err
-		}
-		if g.JSON {
-			return printJSON(g.Out, group)
-		}
-		fmt.Fprintf(g.Out, "Limit group %s is changed; running nodes take it up within seconds.\n", group.Name)
-		return nil
-	})
-}
 
 type planCmd struct {
 	Add  planAddCmd  `cmd:"" help:"Add a plan."`
