@@ -193,10 +193,14 @@ func (a *App) checkPartitions(ctx context.Context) error {
 		return err
 	}
 	for _, r := range reports {
+		key := "partition:" + r.Table
 		if r.DefaultRows == 0 && r.MonthsAhead >= store.PartitionsAhead {
+			if err := a.cfg.Store.InTx(ctx, func(tx *store.Tx) error { return tx.ClearAlert(ctx, key, "system") }); err != nil {
+				return err
+			}
 			continue
 		}
-		if err := a.cfg.Store.Raise(ctx, store.Alert{Kind: store.AlertPartition, Key: "partition:" + r.Table,
+		if err := a.cfg.Store.Raise(ctx, store.Alert{Kind: store.AlertPartition, Key: key,
 			Message: fmt.Sprintf("table %s has partitions for %d months ahead and %d rows outside any month; run: simwarden doctor", r.Table, r.MonthsAhead, r.DefaultRows)}); err != nil {
 			return err
 		}

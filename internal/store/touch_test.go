@@ -240,3 +240,31 @@ func openBench(b *testing.B) (*store.Store, func(sql string, args ...any)) {
 		}
 	}
 }
+
+func TestTouchOfARealNameThatIsKnown(t *testing.T) {
+	s, pool := open(t)
+	exec := func(sql string, args ...any) {
+		t.Helper()
+		if _, err := pool.Exec(t.Context(), sql, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	account, ids, fence, at := polled(t, s, exec, 4)
+	exec(`UPDATE poll_state SET realname = 'verified', realname_read_at = $1`, at)
+	rows := make([]store.PollRow, 2)
+	for i, status := range []simwarden.RealName{simwarden.RealNameVerified, simwarden.RealNameUnverified} {
+		rows[i] = store.PollRow{SIMID: ids[i], Shard: int16(int(ids[i]) % account.Shards), Kind: simwarden.CheckRealName, DueAt: at.Add(time.Hour),
+			Reading: simwarden.Reading{ReadAt: at.Add(time.Minute), RealName: &simwarden.RealNameReading{Status: status}}}
+	}
+	got, err := s.Touch(t.Context(), fence, simwarden.CheckRealName, rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !got.SIMs[ids[0]] || got.SIMs[ids[1]] {
+		t.Errorf("touched are %v, want the one alone that is as it was", got.SIMs)
+	}
+	sim, err := s.SIM(t.Context(), ids[0])
+	if err != nil || !sim.RealNameReadAt.Equal(at.Add(time.Minute)) || !sim.RealNameDueAt.Equal(at.Add(time.Hour)) {
+		t.Errorf("read at %s, due at %s, %v", sim.RealNameReadAt, sim.RealNameDueAt, err)
+	}
+}
