@@ -11,19 +11,20 @@ import (
 )
 
 // causes is V1: each plan end or refund that was committed has, with its id and scene, a command
-// or an evaluation request.
+// or an evaluation request. Requests worked off are kept for a week, so those ends alone are looked at.
 func (c *checker) causes(ctx context.Context) error {
 	return c.each(ctx, "V1", `
 		SELECT 'subscription ' || b.id, 'it is ' || b.state || ' and neither a command nor an evaluation request speaks of it'
 		FROM subscription b
 		WHERE b.state IN ('expired', 'refunded') AND b.kind = 'main' AND b.start_at IS NOT NULL
+		  AND b.ended_at > $1::timestamptz - interval '7 days'
 		  AND NOT EXISTS (SELECT FROM command c WHERE c.subscription_id = b.id
 			AND c.scene = CASE b.state WHEN 'expired' THEN 'plan_lapsed' ELSE 'refunded' END)
 		  AND NOT EXISTS (SELECT FROM evaluation_request e WHERE e.subscription_id = b.id
 			AND e.scene IN ('plan_check', CASE b.state WHEN 'expired' THEN 'plan_lapsed' ELSE 'refunded' END))
 		  -- The one that follows speaks for both: another main plan took over, or ended in the same transaction.
 		  AND NOT EXISTS (SELECT FROM subscription n JOIN evaluation_request e ON e.subscription_id = n.id AND e.scene IN ('queued_activated', 'plan_lapsed')
-			WHERE n.id > b.id AND n.kind = 'main' AND (n.sim_id = b.sim_id OR n.device_id = b.device_id))`)
+			WHERE n.id > b.id AND n.kind = 'main' AND (n.sim_id = b.sim_id OR n.device_id = b.device_id))`, c.Now)
 }
 
 // deviceCauses is V1 for devices: a request for a device is worked off by judging each SIM that was in

@@ -39,6 +39,10 @@ func TestV1NoCauseWithoutWhatFollows(t *testing.T) {
 		{"V1: the start of the queued plan speaks for the end before", ended(expired, func(b *books, _ int64) {
 			b.request(simwarden.SceneQueuedActivated, b.plan(simwarden.SubscriptionActive, noon, at(3600), time.Time{}), noon, noon)
 		}), "", check.Input{}},
+		{"V1: requests of more than a week ago are deleted, so an end then proves nothing", func(b *books) []check.Line {
+			b.plan(simwarden.SubscriptionExpired, noon.AddDate(0, 0, -38), noon.AddDate(0, 0, -8), noon.AddDate(0, 0, -8))
+			return nil
+		}, "", check.Input{}},
 		{"V1: a plan that is in force asks for nothing", func(b *books) []check.Line {
 			b.plan(simwarden.SubscriptionActive, noon, at(3600), time.Time{})
 			return nil
