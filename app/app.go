@@ -109,6 +109,9 @@ func (a *App) Run(ctx context.Context) error {
 		return fmt.Errorf("write the drivers' error rules: %w", err)
 	}
 	if _, err := a.cfg.Store.EnsurePartitions(ctx, a.cfg.Store.Now()); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
 		return fmt.Errorf("make partitions: %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)

@@ -54,7 +54,7 @@ type Options struct {
 	// GiveUpAfter is how long a state that cannot be read, or that stays half changed, is followed
 	// before the command is failed (24 h).
 	GiveUpAfter time.Duration
-	// Workers is how many steps of one account run at a time (8). A dead account fills its own
+	// Workers is how many steps of one account run at a time (16). A dead account fills its own
 	// workers and delays no other (P6).
 	Workers int
 	// PollEvery is how often due commands are looked for when nothing wakes earlier (250 ms).
@@ -93,7 +93,7 @@ func (o Options) withDefaults() Options {
 		}
 	}
 	if o.Workers <= 0 {
-		o.Workers = 8
+		o.Workers = 16
 	}
 	return o
 }

@@ -137,6 +137,10 @@ func (a *account) still(t task, ref store.PollRef) bool {
 		}
 		due = now.Add(a.every(t.kind))
 	}
+	// Where the interval has become shorter, what the database has is too late.
+	if latest := now.Add(a.every(t.kind)); due.After(latest) {
+		due = latest
+	}
 	a.sched.finish(t, a.sched.ticks(due))
 	a.poke(a.wake)
 	return false

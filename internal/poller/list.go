@@ -81,6 +81,7 @@ type sweeper struct {
 	seen   map[uint64]struct{} // cursors of this pass
 	seed   maphash.Seed
 	taken  time.Time // when the lease was last renewed
+	since  time.Time // when this node took the list over
 	stored time.Time // when the cursor was last kept
 }
 
@@ -125,6 +126,7 @@ func (s *sweeper) resume(lease store.Lease) {
 		s.sweep = sweep{}
 	}
 	s.sweep.resumed = !s.sweep.BegunAt.IsZero()
+	s.since = s.p.o.Clock.Now()
 }
 
 // wait waits until the next pass is due, or for as long as the lease needs no renewal; it says
@@ -136,11 +138,12 @@ func (s *sweeper) wait(ctx context.Context) bool {
 	if rest := s.restUntil; rest.After(due) {
 		due = rest
 	}
-	latest := now.Add(s.every(s.kind)) // the interval may have become shorter since
-	s.mu.Unlock()
-	if due.After(latest) {
+	// The interval may have become shorter since the next pass was set. One that broke off waits for
+	// its own pause.
+	if latest := s.begunAt().Add(s.passEvery()); due.After(latest) && !due.Equal(s.restUntil) && s.swept[s.kind].broken == 0 {
 		due = latest
 	}
+	s.mu.Unlock()
 	if !s.sweep.BegunAt.IsZero() && !s.sweep.NextAt.After(now) || !due.After(now) {
 		return true
 	}
@@ -154,6 +157,25 @@ func (s *sweeper) wait(ctx context.Context) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// begunAt is when the latest complete pass began, as far as this node knows: else when it took the
+// list over. The account is locked.
+func (s *sweeper) begunAt() time.Time {
+	if last := s.swept[s.kind].last; last.After(s.since) {
+		return last
+	}
+	return s.since
+}
+
+// passEvery is the interval between passes, without what a single check of a listed SIM is given on
+// top. The account is locked.
+func (s *sweeper) passEvery() time.Duration {
+	every := s.every(s.kind)
+	if s.account.list[s.kind] {
+		every = time.Duration(float64(every) / listedFactor)
+	}
+	return every
 }
 
 // asked tells of many new SIMs, where this is the list of states.
@@ -363,10 +385,7 @@ func (s *sweeper) store(ctx context.Context, must bool) error {
 func (s *sweeper) end(ctx context.Context, failed error, unknown int) {
 	s.mu.Lock()
 	now := s.p.o.Clock.Now()
-	every := s.every(s.kind)
-	if s.account.list[s.kind] {
-		every = time.Duration(float64(every) / listedFactor)
-	}
+	every := s.passEvery()
 	s.mu.Unlock()
 	if failed != nil {
 		s.mu.Lock()
