@@ -196,7 +196,8 @@ func (b *booking) moves() (change, held int64, refused error) {
 		return 0, 0, &InsufficientFunds{Wallet: w.Name, Balance: simwarden.Money{AmountMinor: w.BalanceMinor, Currency: w.Currency},
 			Price: b.row.Money, CreditLimit: simwarden.Money{AmountMinor: w.CreditLimitMinor, Currency: w.Currency}}
 	}
-	if w.BalanceMinor+w.HeldMinor+max(change, 0) > simwarden.MaxMinor {
+	// What moves between balance and held changes nothing here: a release must always pass.
+	if change+held > 0 && w.BalanceMinor+w.HeldMinor+change+held > simwarden.MaxMinor {
 		return 0, 0, fmt.Errorf("%w: wallet %q would have more than %d minor units", ErrAmount, w.Name, simwarden.MaxMinor)
 	}
 	return change, held, nil

@@ -19,6 +19,13 @@ func TestMain(m *testing.M) { storetest.Main(m) }
 
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
+// restless stands still, but who pauses before he tries again does so for real.
+type restless struct{ *clock.Manual }
+
+func (restless) Sleep(ctx context.Context, d time.Duration) error {
+	return clock.System().Sleep(ctx, d)
+}
+
 // world is a database with one carrier account; time stands still until it is moved.
 type world struct {
 	t       testing.TB
@@ -34,7 +41,7 @@ func newWorld(t testing.TB) *world {
 	w := &world{t: t, clock: clock.NewManual(noon)}
 	url := storetest.URL(t, store.Migrate)
 	var err error
-	if w.store, err = store.Open(t.Context(), store.Options{URL: url, Clock: w.clock, Conns: 10}); err != nil {
+	if w.store, err = store.Open(t.Context(), store.Options{URL: url, Clock: restless{w.clock}, Conns: 10}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.store.Close)

@@ -69,7 +69,7 @@ func (a *aside) forget(list []simwarden.Subscription) {
 type batch struct {
 	aside *aside
 	name  string
-	take  func(*store.Tx, context.Context, int, ...simwarden.SubscriptionID) ([]simwarden.Subscription, error)
+	take  take
 	do    func(context.Context, *store.Tx, []simwarden.Subscription) error
 }
 

@@ -121,7 +121,9 @@ func TestRenewalWithoutAWallet(t *testing.T) {
 	if n := len(w.commands(sim)); n != 1 {
 		t.Fatalf("%d commands were written, want the suspend", n)
 	}
-	w.must(func(ctx context.Context, tx *store.Tx) error { return ledger.Assign(ctx, tx, sim, w.wallet(1000), "cli:anna") })
+	w.must(func(ctx context.Context, tx *store.Tx) error {
+		return ledger.Assign(ctx, tx, sim, w.wallet(1000), "cli:anna")
+	})
 	w.sweep()
 	if n := len(w.history(sim)); n != 2 {
 		t.Errorf("after a wallet was assigned there are %d subscriptions, want 2", n)
