@@ -209,6 +209,8 @@ type Info struct {
 	PerSIMGapOn []simwarden.Operation
 	// ChangesPerLineDay is how many state changes a line may have a day; 0: not declared (C11).
 	ChangesPerLineDay int
+	// LockAfterSuspend is how long the carrier refuses a resume after a suspend; 0: not at all (C11).
+	LockAfterSuspend time.Duration
 	// SettleTime is how long after the last instant at which a request could have been executed
 	// its effect may still be invisible to a read (V4).
 	SettleTime time.Duration

@@ -14,6 +14,7 @@ import (
 const (
 	heldByGap    = "the carrier's pause between calls for one SIM"
 	heldByBudget = "the carrier's changes a line and day"
+	heldByLock   = "the carrier's lock after a suspend"
 )
 
 const day = 24 * time.Hour
@@ -22,6 +23,15 @@ const day = 24 * time.Hour
 // is empty where none does (C11). A day is any 24 hours: no carrier's own day can then see more.
 func (m *Commander) budget(ctx context.Context, tx *store.Tx, j reconcile.Judged, t *task) (until time.Time, why string, err error) {
 	gap, most := t.info.PerSIMGap, t.info.ChangesPerLineDay
+	if lock := t.info.LockAfterSuspend; lock > 0 && t.cmd.Direction == simwarden.DirectionResume {
+		last, err := tx.LastSuspendAt(ctx, t.cmd.SIMID)
+		if err != nil {
+			return time.Time{}, "", err
+		}
+		if until := last.Add(lock); !last.IsZero() && until.After(tx.At) {
+			return until, heldByLock, nil
+		}
+	}
 	if gap <= 0 && most <= 0 {
 		return time.Time{}, "", nil
 	}

@@ -20,6 +20,7 @@ func init() {
 	carrier.Register("test-change-gap", habit{name: "test-change-gap", change: func(i *carrier.Info) {
 		i.PerSIMGap, i.PerSIMGapOn = 3*time.Minute, []simwarden.Operation{simwarden.OpSuspend, simwarden.OpResume}
 	}})
+	carrier.Register("test-lock", habit{name: "test-lock", change: func(i *carrier.Info) { i.LockAfterSuspend = 2 * time.Hour }})
 	carrier.Register("test-listed", habit{name: "test-listed", listed: true, change: func(*carrier.Info) {}})
 	carrier.Register("test-jobs", habit{name: "test-jobs", jobs: true, change: func(i *carrier.Info) {
 		i.Rules = append([]carrier.Rule{
@@ -115,6 +116,28 @@ func TestC11ALinesBudgetsAreKeptAndOneChangeADayIsLeftForAResume(t *testing.T) {
 			t.Errorf("%s came %s after the call before; the carrier asks for 3 min for one SIM", l.Operation, gap)
 		}
 		last = l.ArrivedAt
+	}
+}
+
+func TestC11ALockAfterASuspendHoldsAResume(t *testing.T) {
+	r := newRig(t, onDriver("test-lock"))
+	id, iccid := r.sim(simwarden.StateActive)
+	r.manual(id, simwarden.DirectionSuspend)
+	r.ends(r.open(id).ID, simwarden.CommandDone)
+	r.manual(id, simwarden.DirectionResume)
+	c := r.until(r.open(id).ID, "held", func(c store.Command) bool { return c.HeldBy == "the carrier's lock after a suspend" })
+	if n := len(r.changes(iccid)); n != 1 {
+		t.Errorf("%d changes, and the line is locked after the first", n)
+	}
+	r.ends(c.ID, simwarden.CommandDone)
+	changes := r.changes(iccid)
+	if len(changes) != 2 || changes[1].ArrivedAt.Sub(changes[0].ArrivedAt) < 2*time.Hour {
+		t.Errorf("changes are %+v, want the resume at least two hours after the suspend", changes)
+	}
+	r.manual(id, simwarden.DirectionSuspend)
+	r.ends(r.open(id).ID, simwarden.CommandDone)
+	if changes = r.changes(iccid); len(changes) != 3 || changes[2].ArrivedAt.Sub(changes[1].ArrivedAt) > time.Hour {
+		t.Errorf("changes are %+v, want the second suspend at once: the lock is for resumes", changes)
 	}
 }
 

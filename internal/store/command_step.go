@@ -20,6 +20,7 @@ const EventLateAnswer = "late_answer"
 const (
 	HeldByBrake = "safety brake"
 	HeldByStop  = "account stopped"
+	HeldByClock = "clock guard" // looked at now and then: it holds all accounts
 )
 
 // DueStep names a command whose next step is due.
@@ -286,12 +287,12 @@ func (tx *Tx) UnderWayBeside(ctx context.Context, sim simwarden.SIMID, id simwar
 	return other, nil
 }
 
-// SentAt gives the instants of the SIM's attempts since one, oldest first, those that surely never
-// left aside: what a carrier's budget of changes counts (C11).
+// SentAt gives the latest instants at which the SIM's attempts since one may have reached the carrier,
+// in order, those that surely never left aside: what a carrier's budget of changes counts (C11).
 func (tx *Tx) SentAt(ctx context.Context, sim simwarden.SIMID, since time.Time) ([]time.Time, error) {
 	rows, err := tx.Query(ctx, `
-		SELECT t.claimed_at FROM attempt t JOIN command c ON c.id = t.command_id
-		WHERE c.sim_id = $1 AND t.claimed_at > $2 AND t.outcome <> 'not_sent' ORDER BY t.claimed_at`, sim, since)
+		SELECT coalesce(t.ended_at, t.deadline_at) AS at FROM attempt t JOIN command c ON c.id = t.command_id
+		WHERE c.sim_id = $1 AND coalesce(t.ended_at, t.deadline_at) > $2 AND t.outcome <> 'not_sent' ORDER BY at`, sim, since)
 	if err != nil {
 		return nil, fmt.Errorf("attempts of sim %d: %w", sim, err)
 	}
