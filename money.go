@@ -1,6 +1,6 @@
 package simwarden
 
-// Ids of the ledger's rows. Zero is "none".
+// WalletID and the others are ids of the ledger's rows. Zero is "none".
 type (
 	WalletID            int64
 	LedgerTransactionID int64

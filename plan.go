@@ -2,7 +2,7 @@ package simwarden
 
 import "time"
 
-// Ids of rows. Zero is "none".
+// SIMID and the others are ids of rows. Zero is "none".
 type (
 	SIMID          int64
 	DeviceID       int64

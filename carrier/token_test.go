@@ -20,7 +20,7 @@ func TestF34MemoryTokensAreMadeByOneAtATimeAndShared(t *testing.T) {
 			t.Error("two log in at once")
 		}
 		defer underWay.Add(-1)
-		return Token{Value: string(rune('a' - 1 + logins.Add(1))), EndsAt: now.Add(2 * time.Hour)}, nil
+		return Token{Value: string('a' - 1 + logins.Add(1)), EndsAt: now.Add(2 * time.Hour)}, nil
 	}
 	renew := func(bad string) (tok Token, made bool) {
 		t.Helper()

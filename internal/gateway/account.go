@@ -28,8 +28,8 @@ type account struct {
 	id        simwarden.AccountID
 	driver    carrier.Driver
 	info      carrier.Info
-	driverErr error         // no such driver is built in
-	calls     chan struct{} // holds one for each call under way; nil: any number
+	driverErr error   // no such driver is built in
+	declared  *places // among the calls at a time that the driver declares; nil: any number
 	breaker   *breaker
 
 	row     atomic.Pointer[store.Account]
@@ -76,7 +76,8 @@ func newAccount(g *Gateway, row store.Account) *account {
 		a.info = a.driver.Info()
 	}
 	if n := a.info.MaxConcurrent; n > 0 {
-		a.calls = make(chan struct{}, n)
+		a.declared = g.placer.of(accountPlaces(row.ID))
+		a.declared.cap(n)
 	}
 	a.row.Store(&row)
 	return a

@@ -88,6 +88,8 @@ func (a *attempt) permit() (*grant, error) {
 		return nil, refused // Go tries other connections after a refusal
 	case have != nil && have.usable(now):
 		return have, nil
+	case have != nil:
+		have.back()
 	}
 	return g.limiter.take(a.ctx, a.running, a.op, now.Add(a.running.call.wait()))
 }
@@ -200,30 +202,6 @@ func (d *doer) send(req *http.Request, a *attempt) (*http.Response, error) {
 	return resp, nil
 }
 
-// enter waits for one of the account's calls at a time.
-func (a *attempt) enter(ctx context.Context) (leave func(), err error) {
-	acc := a.running.account
-	if acc.calls == nil {
-		return func() {}, nil
-	}
-	select {
-	case acc.calls <- struct{}{}:
-		return func() { <-acc.calls }, nil
-	default:
-	}
-	wait := a.running.call.wait()
-	timer := acc.gateway.clock.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case acc.calls <- struct{}{}:
-		return func() { <-acc.calls }, nil
-	case <-timer.C():
-		return nil, &carrier.Error{Class: carrier.ClassLimited, NotSent: true, RetryAfter: wait, Message: "the carrier takes no more calls at a time"}
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
 func (a *attempt) answered(status int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -236,6 +214,10 @@ func (a *attempt) answered(status int) {
 func (a *attempt) fail(err error) *carrier.Error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.grant != nil { // no connection came about to use it on
+		a.grant.back()
+		a.grant = nil
+	}
 	notSent := true
 	for _, t := range a.tries {
 		notSent = t.giveUp() && notSent

@@ -57,8 +57,8 @@ type result error
 
 var (
 	resultGood     result
-	resultBad      result = errors.New("the carrier failed")                   //nolint:revive // a verdict; gobreaker wants an error
-	resultExcluded result = errors.New("nothing was learnt about the carrier") //nolint:revive // as above
+	resultBad      result = errors.New("the carrier failed")                   //nolint:revive,staticcheck // a verdict; gobreaker wants an error
+	resultExcluded result = errors.New("nothing was learnt about the carrier") //nolint:revive,staticcheck // as above
 )
 
 // breaker is one account's circuit breaker.

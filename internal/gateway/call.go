@@ -42,15 +42,22 @@ func (c Call) wait() time.Duration {
 	return commandWait
 }
 
+// The ranks of the purposes (G5).
+const (
+	rankPoll = iota
+	rankCommand
+	rankPerson
+)
+
 // rank orders the purposes: a person's clicks, commands, polls.
 func (c Call) rank() int {
 	switch {
 	case c.Purpose.Exempt():
-		return 2
+		return rankPerson
 	case c.Purpose == simwarden.PurposeCommand:
-		return 1
+		return rankCommand
 	}
-	return 0
+	return rankPoll
 }
 
 // running is one Do under way. Its driver's requests find it by their context.

@@ -97,11 +97,13 @@ func (t *try) ask() error {
 			pointBeforeWrite.Hit()
 		}
 		if err := a.mayWrite(); err != nil {
+			g.back()
 			return err
 		}
 		if g.usable(a.running.account.gateway.clock.Now()) {
 			return nil
 		}
+		g.back()
 	}
 }
 

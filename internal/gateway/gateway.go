@@ -76,6 +76,7 @@ type Gateway struct {
 	log     *slog.Logger
 	clients clients
 	limiter *limiter
+	placer  *placer
 	meter   *meter
 
 	loading sync.Mutex // held by whoever reads the settings
@@ -117,6 +118,7 @@ func New(o Options) (*Gateway, error) {
 	return &Gateway{
 		opts: o, store: o.Store, clock: o.Clock, log: o.Log,
 		clients: newClients(o), limiter: newLimiter(o.Store, o.Clock, o.Log, o.Slack), meter: m,
+		placer:   newPlacer(o.Store, o.Clock, o.Log, max(o.CommandTimeout, o.ReadTimeout)),
 		accounts: map[simwarden.AccountID]*account{}, rules: map[string]*rules.RuleSet{},
 	}, nil
 }
@@ -153,6 +155,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 			if err := g.reload(ctx); err != nil && ctx.Err() == nil {
 				g.log.Error("gateway: settings could not be read", "error", err)
 			}
+			g.limiter.bringBack()
 			reload.Reset(g.opts.ReloadEvery)
 		case <-flush.C():
 			g.flush(ctx)
@@ -210,6 +213,7 @@ func (g *Gateway) readSettings(ctx context.Context) error {
 		return err
 	}
 	g.limiter.set(groups)
+	g.placer.set(groups)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.rules = sets

@@ -3,7 +3,10 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -49,13 +52,59 @@ func (l *limiter) set(groups []store.LimitGroup) {
 		l.groups[g.ID] = g
 	}
 	for key, ln := range l.lines {
-		if n, ok := l.groups[key.group].PerSecond[key.operation]; !ok {
-			ln.free() // no limit any more: those who wait may go
-			delete(l.lines, key)
-		} else {
-			ln.changed(n)
+		g := l.groups[key.group]
+		now, limited := lineOf(g, key.operation)
+		if limited && now == key.operation {
+			ln.changed(limitsOf(g, now))
+			continue
+		}
+		ln.free(limited) // no limit any more: those who wait may go
+		delete(l.lines, key)
+	}
+}
+
+// bringBack gives unused slots back to the longer windows.
+func (l *limiter) bringBack() {
+	l.mu.Lock()
+	lines := slices.Collect(maps.Values(l.lines))
+	l.mu.Unlock()
+	for _, ln := range lines {
+		ln.bringBack()
+	}
+}
+
+// lineOf says under which limit of a group an operation falls: its own, where it has a rate or a
+// window of its own, or that of the others; limited is false where there is neither.
+func lineOf(g store.LimitGroup, op simwarden.Operation) (line simwarden.Operation, limited bool) {
+	_, limited = g.PerSecond[""]
+	if _, own := g.PerSecond[op]; own {
+		return op, true
+	}
+	for _, w := range g.Windows {
+		switch w.Operation {
+		case op:
+			line, limited = op, true
+		case "":
+			limited = true
 		}
 	}
+	return line, limited
+}
+
+// limitsOf gives what holds for a line.
+func limitsOf(g store.LimitGroup, line simwarden.Operation) lineLimits {
+	limits := lineLimits{perSecond: store.MaxPerSecond}
+	if n, ok := g.PerSecond[line]; ok {
+		limits.perSecond = n
+	} else if n, ok := g.PerSecond[""]; ok {
+		limits.perSecond = n
+	}
+	for _, w := range g.Windows {
+		if w.Operation == line || w.Operation == "" {
+			limits.windows += fmt.Sprintf("%s %d/%d s, %d %% kept; ", w.Operation, w.Calls, w.Seconds, g.CommandSharePercent)
+		}
+	}
+	return limits
 }
 
 // find gives the limit that an operation of a group falls under, nil for none; known is false for
@@ -67,28 +116,43 @@ func (l *limiter) find(id simwarden.LimitGroupID, op simwarden.Operation) (ln *l
 	if !known {
 		return nil, "", false
 	}
-	key := lineKey{id, op}
-	n, limited := g.PerSecond[key.operation]
+	name, limited := lineOf(g, op)
 	if !limited {
-		key.operation = ""
-		if n, limited = g.PerSecond[""]; !limited {
-			return nil, g.Mode, true
-		}
+		return nil, g.Mode, true
 	}
+	key := lineKey{id, name}
 	ln = l.lines[key]
 	if ln == nil {
-		ln = newLine(l, key, n)
+		ln = newLine(l, key, limitsOf(g, name))
 		l.lines[key] = ln
 	}
 	return ln, g.Mode, true
 }
 
+// mode is the mode of a group; empty for one that has not been read yet.
+func (l *limiter) mode(id simwarden.LimitGroupID) simwarden.GroupMode {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.groups[id].Mode
+}
+
 // grant is the right to send one request now. It holds for a moment only.
 type grant struct {
 	until time.Time // by the injected clock's monotonic reading; zero: it does not run out
+	line  *line     // nil: it took no slot
+	slot  slot
 }
 
 func (g *grant) usable(now time.Time) bool { return g.until.IsZero() || now.Before(g.until) }
+
+// back gives a grant back that was not used.
+func (g *grant) back() {
+	if g.line != nil {
+		g.line.mu.Lock()
+		g.line.back(g.slot)
+		g.line.mu.Unlock()
+	}
+}
 
 // take waits for a permit until end, or until the context ends. Exempt purposes and groups in
 // monitor do not wait; a limit that cannot be asked holds all others (B20). The error is a
@@ -104,26 +168,16 @@ func (l *limiter) take(ctx context.Context, r *running, op simwarden.Operation, 
 		ln.spend()
 		return &grant{}, nil
 	case mode == simwarden.GroupMonitor:
-		if !ln.reserve(ctx, end) {
+		if !ln.reserve(ctx, r.call.rank() == rankPoll, end) {
 			r.account.gateway.meter.add(r.account, op, r.call.Purpose, OutcomeWouldBlock, 0)
 		}
 		return &grant{}, nil
 	}
-	w := &waiter{rank: r.call.rank(), priority: r.call.Priority, end: end, answer: make(chan verdict, 1)}
-	ln.join(w)
-	timer := l.clock.NewTimer(end.Sub(l.clock.Now()))
-	defer timer.Stop()
-	var v verdict
-	select {
-	case v = <-w.answer:
-	case <-timer.C():
-		v = ln.leave(w)
-	case <-ctx.Done():
-		if v = ln.leave(w); v.grant == nil {
-			return nil, ctx.Err()
-		}
-	}
-	if v.grant != nil {
+	v, err := await(ctx, l.clock, ln, newWaiter(r.call, end))
+	switch {
+	case err != nil:
+		return nil, err
+	case v.grant != nil:
 		return v.grant, nil
 	}
 	return nil, limited(r.account.id, op, v)
@@ -132,7 +186,10 @@ func (l *limiter) take(ctx context.Context, r *running, op simwarden.Operation, 
 // limited is the typed "try after d" of G5.
 func limited(id simwarden.AccountID, op simwarden.Operation, v verdict) *carrier.Error {
 	message := "the limit group has no free slot"
-	if v.err != nil {
+	switch {
+	case v.because != "":
+		message = v.because
+	case v.err != nil:
 		message = "the limit cannot be asked, so nothing is sent"
 	}
 	return &carrier.Error{Account: id, Operation: op, Class: carrier.ClassLimited, NotSent: true, RetryAfter: max(v.retryAfter, minRetryAfter), Message: message}

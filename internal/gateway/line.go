@@ -1,34 +1,11 @@
 package gateway
 
 import (
-	"cmp"
 	"container/heap"
-	"context"
 	"sync"
 	"time"
 
 	"github.com/simwarden/simwarden/internal/store"
-)
-
-const (
-	// leaseSpan is K: how much time the slots of one lease cover at most. A larger one costs fewer
-	// queries, a smaller one wastes less where nodes' demand changes.
-	leaseSpan = 300 * time.Millisecond
-	// leaseAhead is how long before the last slot in hand the next are asked for.
-	leaseAhead = 100 * time.Millisecond
-	// leaseBound is how long one lease may take. What comes back later than a slot's use is
-	// of no value anyway.
-	leaseBound = 2 * time.Second
-	// leasePause keeps a database that fails from being asked in a tight loop.
-	leasePause = 250 * time.Millisecond
-	// exemptAhead bounds how far exempt calls push the slots of the others ahead, debtSpan how much
-	// of it one lease takes.
-	exemptAhead = 5 * time.Second
-	debtSpan    = 3 * time.Second
-	// maxDebt bounds the exempt calls that have yet to take their slot.
-	maxDebt = 1000
-	// reserveBound is how long a call in monitor waits for the database's answer.
-	reserveBound = 100 * time.Millisecond
 )
 
 // useShare is the part of δ within which a slot may be used after its time. The rest is for what
@@ -36,23 +13,12 @@ const (
 // unevenness.
 const useShare = 0.6
 
-// slot is a time at which one request may be sent, by our clock: from start, before until.
-type slot struct{ start, until time.Time }
-
-// verdict is what a waiter is told.
-type verdict struct {
-	grant      *grant
-	retryAfter time.Duration
-	err        error // the limit could not be asked
-}
-
-// waiter waits for a slot. Its index is in the line's heap, -1 outside.
-type waiter struct {
-	rank, priority int
-	order          uint64
-	end            time.Time
-	answer         chan verdict
-	index          int
+// slot is a time at which one request may be sent, by our clock: from start, before until. Only a
+// slot with polls may be used by a poll; any command may use it as well.
+type slot struct {
+	start, until time.Time
+	polls        bool
+	leaseAt      time.Time // of its lease, by the database's clock
 }
 
 // line is one limit: the slots in hand and those who wait for one, best first.
@@ -61,42 +27,63 @@ type line struct {
 	key     lineKey
 
 	mu        sync.Mutex
-	perSecond int
+	limits    lineLimits
 	waiting   waiterHeap
 	order     uint64
 	slots     []slot
 	used      int       // slots used since usedSince, to know how many to ask for
 	usedSince time.Time //
-	debt      int       // slots that exempt calls took before there were any
-	fullUntil time.Time // before it, a lease would find nothing within reach
+	debt      int       // exempt calls made without a slot that no lease has counted yet
+	full      shut      // for all
+	pollsFull shut      // for polls
 	failed    verdict   // how the last lease failed
 	failUntil time.Time
 	leasing   chan struct{} // closed when the lease under way has ended; nil: none
 	serving   bool          // serve runs
 	wake      chan struct{}
-	gone      bool // the limit was taken away
+	gone      bool // the limit was taken away, or its calls fall under another
+	moved     bool // the latter
+	unused    map[time.Time]store.SlotsBack
 }
 
-func newLine(l *limiter, key lineKey, perSecond int) *line {
-	return &line{limiter: l, key: key, perSecond: perSecond, wake: make(chan struct{}, 1)}
+// shut says that a lease would find nothing: before until by what is known, which is looked at anew
+// then; quotaUntil is when a longer window has room again, zero where none is used up.
+type shut struct{ until, quotaUntil time.Time }
+
+// lineLimits are a line's settings.
+type lineLimits struct {
+	perSecond int
+	windows   string // in words, to see that they changed; empty: none
 }
 
-func (ln *line) changed(perSecond int) {
+func newLine(l *limiter, key lineKey, limits lineLimits) *line {
+	return &line{limiter: l, key: key, limits: limits, wake: make(chan struct{}, 1), unused: map[time.Time]store.SlotsBack{}}
+}
+
+func (ln *line) changed(limits lineLimits) {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
-	if ln.perSecond != perSecond {
-		ln.perSecond, ln.fullUntil = perSecond, time.Time{}
+	if ln.limits != limits {
+		ln.limits, ln.full, ln.pollsFull = limits, shut{}, shut{}
 	}
 }
 
-// free lets all go: the limit is no more.
-func (ln *line) free() {
+// free lets all go: the limit is no more. Where another holds now, they are told to come again at once.
+func (ln *line) free(moved bool) {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
-	ln.gone = true
+	ln.gone, ln.moved = true, moved
 	for ln.waiting.Len() > 0 {
-		heap.Pop(&ln.waiting).(*waiter).answer <- verdict{grant: &grant{}}
+		heap.Pop(&ln.waiting).(*waiter).answer <- ln.goneVerdict()
 	}
+}
+
+// goneVerdict is what those are told who come to a line that is no more; mu is held.
+func (ln *line) goneVerdict() verdict {
+	if ln.moved {
+		return verdict{retryAfter: minRetryAfter}
+	}
+	return verdict{grant: &grant{}}
 }
 
 // join queues a waiter; it gets one answer, unless it leaves before.
@@ -107,11 +94,11 @@ func (ln *line) join(w *waiter) {
 	switch {
 	case ln.gone:
 		w.index = -1
-		w.answer <- verdict{grant: &grant{}}
+		w.answer <- ln.goneVerdict()
 		return
-	case w.end.Before(ln.earliest()):
+	case w.end.Before(ln.earliest(w.poll())):
 		w.index = -1
-		w.answer <- verdict{retryAfter: ln.earliest().Sub(w.end)}
+		w.answer <- ln.refusal(w)
 		return
 	case now.Before(ln.failUntil):
 		w.index = -1
@@ -141,17 +128,45 @@ func (ln *line) leave(w *waiter) verdict {
 		return <-w.answer
 	}
 	heap.Remove(&ln.waiting, w.index)
-	ahead := time.Duration(ln.waiting.Len()) * time.Second / time.Duration(max(ln.perSecond, 1))
-	return verdict{retryAfter: max(ahead, ln.earliest().Sub(w.end))}
+	v := ln.refusal(w)
+	v.retryAfter = max(v.retryAfter, time.Duration(ln.waiting.Len())*time.Second/time.Duration(max(ln.limits.perSecond, 1)))
+	return v
 }
 
 // earliest is the time before which no slot can be had, as far as is known; mu is held. Whoever
 // gives up sooner waits in vain, and may come again so much later that the slot is within reach.
-func (ln *line) earliest() time.Time {
-	if len(ln.slots) > 0 {
-		return ln.slots[0].start
+func (ln *line) earliest(poll bool) time.Time {
+	if i := ln.next(poll); i >= 0 {
+		return ln.slots[i].start
 	}
-	return ln.fullUntil
+	if poll && ln.pollsFull.until.After(ln.full.until) {
+		return ln.pollsFull.until
+	}
+	return ln.full.until
+}
+
+// refusal tells a waiter when to come again; mu is held. Where a longer window is used up, that is
+// when it has room.
+func (ln *line) refusal(w *waiter) verdict {
+	v := verdict{retryAfter: ln.earliest(w.poll()).Sub(w.end)}
+	quota := ln.full.quotaUntil
+	if w.poll() && ln.pollsFull.quotaUntil.After(quota) {
+		quota = ln.pollsFull.quotaUntil
+	}
+	if now := ln.limiter.clock.Now(); quota.After(now) && ln.next(w.poll()) < 0 {
+		v.retryAfter, v.because = max(v.retryAfter, quota.Sub(now)), "the limit group's quota is used up"
+	}
+	return v
+}
+
+// next is the index of the first slot that a poll, or any other call, may use; -1 for none. mu is held.
+func (ln *line) next(poll bool) int {
+	for i, s := range ln.slots {
+		if s.polls || !poll {
+			return i
+		}
+	}
+	return -1
 }
 
 // serve hands slots to waiters as they come due, for as long as somebody waits.
@@ -179,27 +194,45 @@ func (ln *line) step() (next time.Duration, leasing <-chan struct{}, ok bool) {
 	defer ln.mu.Unlock()
 	now := ln.limiter.clock.Now()
 	ln.dropOld(now)
-	for ln.waiting.Len() > 0 && len(ln.slots) > 0 && !ln.slots[0].start.After(now) {
+	next = leasePause
+	for ln.waiting.Len() > 0 {
+		i := ln.next(ln.waiting[0].poll())
+		if i < 0 {
+			break
+		}
+		if ahead := ln.slots[i].start.Sub(now); ahead > 0 {
+			next = ahead
+			break
+		}
 		w := heap.Pop(&ln.waiting).(*waiter)
-		w.answer <- verdict{grant: &grant{until: ln.pop(now).until}}
+		s := ln.pop(i, now)
+		w.answer <- verdict{grant: &grant{until: s.until, line: ln, slot: s}}
 	}
 	if ln.waiting.Len() == 0 {
 		ln.serving = false
 		return 0, nil, false
 	}
-	next = leasePause
-	if len(ln.slots) > 0 {
-		next = ln.slots[0].start.Sub(now)
-	}
 	if ln.leasing == nil {
-		low := len(ln.slots) < ln.waiting.Len() && (len(ln.slots) == 0 || ln.slots[len(ln.slots)-1].start.Sub(now) < leaseAhead)
-		if low && !now.Before(ln.failUntil) {
-			ln.lease(now, ln.within(now))
+		if low := ln.low(now); low && !now.Before(ln.failUntil) {
+			commands, polls := ln.wanted(now)
+			ln.lease(now, ln.within(now), commands, polls)
 		} else if low {
 			next = min(next, ln.failUntil.Sub(now))
 		}
 	}
 	return next, ln.leasing, true
+}
+
+// low says that more slots should be asked for; mu is held.
+func (ln *line) low(now time.Time) bool {
+	usable, last := 0, time.Time{}
+	poll := ln.waiting[0].poll()
+	for _, s := range ln.slots {
+		if s.polls || !poll {
+			usable, last = usable+1, s.start
+		}
+	}
+	return usable < ln.waiting.Len() && (usable == 0 || last.Sub(now) < leaseAhead)
 }
 
 // within is how far ahead a slot is of use: until the last of the waiting gives up.
@@ -213,96 +246,16 @@ func (ln *line) within(now time.Time) time.Duration {
 	return last.Sub(now)
 }
 
-// lease begins to ask for slots; mu is held. One query is under way at a time.
-func (ln *line) lease(now time.Time, within time.Duration) {
-	ask := store.SlotAsk{Group: ln.key.group, Operation: ln.key.operation, Want: ln.waiting.Len() + ln.demand(now), Span: leaseSpan,
-		Within: within, Slack: ln.limiter.slack}
-	if ln.debt > 0 {
-		ask.Want += ln.debt
-		ask.Within = max(within, exemptAhead)
-		ask.Span += min(time.Duration(ln.debt)*time.Second/time.Duration(max(ln.perSecond, 1)), debtSpan)
-	}
-	done := make(chan struct{})
-	ln.leasing = done
-	go func() {
-		defer close(done)
-		ctx, cancel := context.WithTimeout(context.Background(), leaseBound)
-		defer cancel()
-		before := ln.limiter.clock.Now()
-		got, err := ln.limiter.store.TakeSlots(ctx, ask)
-		ln.leased(before, ln.limiter.clock.Now(), got, err)
-	}()
-}
-
-// demand is how many slots were used lately in the time that a lease covers.
-func (ln *line) demand(now time.Time) int {
-	passed := now.Sub(ln.usedSince)
-	if passed <= 0 || ln.used == 0 {
-		return 0
-	}
-	n := int(float64(ln.used) * float64(leaseSpan) / float64(max(passed, leaseSpan)))
-	if passed > 4*leaseSpan {
-		ln.used, ln.usedSince = n, now.Add(-leaseSpan)
-	}
-	return n + 1
-}
-
-// leased takes what came of a lease.
-//
-// The statement's clock showed NowAt at some moment between before and after, on ours. A slot is
-// therefore used from the latest to the earliest moment at which it may be, and dropped where
-// that leaves nothing: however slow the query, a slot is never used outside its time.
-func (ln *line) leased(before, after time.Time, got store.SlotLease, err error) {
-	ln.mu.Lock()
-	defer ln.mu.Unlock()
-	ln.leasing = nil
-	use := time.Duration(float64(ln.limiter.slack) * useShare)
-	switch {
-	case err != nil:
-		ln.failed, ln.failUntil = verdict{retryAfter: time.Second, err: err}, after.Add(leasePause)
-		ln.limiter.log.Error("gateway: a limit could not be asked", "group", int64(ln.key.group), "operation", string(ln.key.operation), "error", err)
-		for ln.waiting.Len() > 0 {
-			heap.Pop(&ln.waiting).(*waiter).answer <- ln.failed
-		}
-		return
-	case !got.Limited:
-		for ln.waiting.Len() > 0 { // taken away a moment ago
-			heap.Pop(&ln.waiting).(*waiter).answer <- verdict{grant: &grant{}}
-		}
-		return
-	case got.Slots == 0:
-		ln.fullUntil = after.Add(got.FirstAt.Sub(got.NowAt))
-		ln.debt = 0 // pushed as far ahead as exempt calls may
-		ln.refuse()
-		return
-	}
-	for i := range got.Slots {
-		ahead := got.FirstAt.Add(time.Duration(i) * got.Step).Sub(got.NowAt)
-		s := slot{start: after.Add(ahead), until: before.Add(ahead + use)}
-		switch {
-		case ln.debt > 0:
-			ln.debt-- // an exempt call went before and takes this one
-		case s.start.Before(s.until):
-			ln.slots = append(ln.slots, s)
-		}
-	}
-	if ln.debt > 0 {
-		ln.lease(after, exemptAhead)
-	}
-	ln.refuse()
-}
-
 // refuse answers those who would wait in vain; mu is held.
 func (ln *line) refuse() {
-	earliest := ln.earliest()
 	kept := ln.waiting[:0:0]
 	for _, w := range ln.waiting {
-		if !w.end.Before(earliest) {
+		if !w.end.Before(ln.earliest(w.poll())) {
 			kept = append(kept, w)
 			continue
 		}
 		w.index = -1
-		w.answer <- verdict{retryAfter: earliest.Sub(w.end)}
+		w.answer <- ln.refusal(w)
 	}
 	ln.waiting = kept
 	for i, w := range ln.waiting {
@@ -315,102 +268,23 @@ func (ln *line) refuse() {
 func (ln *line) dropOld(now time.Time) {
 	n := 0
 	for n < len(ln.slots) && !now.Before(ln.slots[n].until) {
+		ln.back(ln.slots[n])
 		n++
 	}
 	ln.slots = ln.slots[n:]
 }
 
-// pop takes the first slot; mu is held.
-func (ln *line) pop(now time.Time) slot {
-	s := ln.slots[0]
-	ln.slots = ln.slots[1:]
+// pop takes a slot; mu is held.
+func (ln *line) pop(i int, now time.Time) slot {
+	s := ln.slots[i]
+	if i == 0 {
+		ln.slots = ln.slots[1:]
+	} else {
+		ln.slots = append(ln.slots[:i:i], ln.slots[i+1:]...)
+	}
 	if ln.used == 0 || now.Sub(ln.usedSince) > 10*leaseSpan {
 		ln.used, ln.usedSince = 0, now
 	}
 	ln.used++
 	return s
-}
-
-// spend takes the next slot for an exempt call, which does not wait for it: others have one fewer.
-func (ln *line) spend() {
-	ln.mu.Lock()
-	defer ln.mu.Unlock()
-	now := ln.limiter.clock.Now()
-	ln.dropOld(now)
-	if len(ln.slots) > 0 {
-		ln.pop(now)
-		return
-	}
-	ln.debt = min(ln.debt+1, maxDebt)
-	if ln.leasing == nil && !now.Before(ln.failUntil) && !ln.gone {
-		ln.lease(now, exemptAhead)
-	}
-}
-
-// reserve takes a slot that falls due before end, as a call would that waits, without waiting for
-// it: false says that the call would have been blocked (G3). A database that does not answer
-// blocks nothing here.
-func (ln *line) reserve(ctx context.Context, end time.Time) bool {
-	for try := 0; ; try++ {
-		ln.mu.Lock()
-		now := ln.limiter.clock.Now()
-		ln.dropOld(now)
-		switch {
-		case ln.gone, now.Before(ln.failUntil):
-			ln.mu.Unlock()
-			return true
-		case len(ln.slots) > 0 && !ln.slots[0].start.After(end):
-			ln.pop(now)
-			ln.mu.Unlock()
-			return true
-		case end.Before(ln.earliest()), try == 2:
-			ln.mu.Unlock()
-			return false
-		}
-		if ln.leasing == nil {
-			ln.lease(now, max(end.Sub(now), 0))
-		}
-		leasing := ln.leasing
-		ln.mu.Unlock()
-		timer := ln.limiter.clock.NewTimer(reserveBound)
-		select {
-		case <-leasing:
-			timer.Stop()
-		case <-timer.C():
-			return true
-		case <-ctx.Done():
-			timer.Stop()
-			return true
-		}
-	}
-}
-
-// waiterHeap orders waiters: higher rank, then higher priority, then who came first (G5).
-type waiterHeap []*waiter
-
-func (h waiterHeap) Len() int { return len(h) }
-
-func (h waiterHeap) Less(i, j int) bool {
-	a, b := h[i], h[j]
-	return cmp.Or(cmp.Compare(b.rank, a.rank), cmp.Compare(b.priority, a.priority), cmp.Compare(a.order, b.order)) < 0
-}
-
-func (h waiterHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-
-func (h *waiterHeap) Push(x any) {
-	w := x.(*waiter)
-	w.index = len(*h)
-	*h = append(*h, w)
-}
-
-func (h *waiterHeap) Pop() any {
-	old := *h
-	w := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	w.index = -1
-	return w
 }

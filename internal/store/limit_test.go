@@ -37,7 +37,7 @@ func TestSlotsOfAllNodesAreApart(t *testing.T) {
 	for range 5 {
 		wait.Go(func() {
 			for range 40 {
-				l, err := s.TakeSlots(t.Context(), store.SlotAsk{Group: id, Operation: simwarden.OpQueryState, Want: 7,
+				l, err := s.TakeSlots(t.Context(), store.SlotAsk{Group: id, Line: simwarden.OpQueryState, Polls: 4, Commands: 3,
 					Span: 300 * time.Millisecond, Within: 15 * time.Second, Slack: slack})
 				if err != nil || !l.Limited || l.Slots != 7 {
 					t.Errorf("got %+v, %v; want 7 slots", l, err)
@@ -70,7 +70,7 @@ func TestSlotsOfAllNodesAreApart(t *testing.T) {
 func TestTakeSlots(t *testing.T) {
 	s, pool := open(t)
 	id := group(t, s, "", 10)
-	ask := store.SlotAsk{Group: id, Want: 100, Span: 300 * time.Millisecond, Within: time.Second, Slack: 50 * time.Millisecond}
+	ask := store.SlotAsk{Group: id, Polls: 100, Span: 300 * time.Millisecond, Within: time.Second, Slack: 50 * time.Millisecond}
 	take := func(t *testing.T) store.SlotLease {
 		t.Helper()
 		l, err := s.TakeSlots(t.Context(), ask)

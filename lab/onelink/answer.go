@@ -184,7 +184,7 @@ func (b *builder) comma() {
 // object appends one object of names and values.
 func (b *builder) object(pairs ...string) {
 	b.comma()
-	for i := 0; i < len(pairs); i += 2 {
+	for i := 0; i+1 < len(pairs); i += 2 {
 		sep := byte(',')
 		if i == 0 {
 			sep = '{'
