@@ -80,8 +80,10 @@ func (l Line) lastExecution() time.Time {
 // not the carrier's, or a server error (C5, C6).
 func (l Line) unknown() bool {
 	switch l.Answer {
-	case "none", "garbage":
+	case "none":
 		return true
+	case "garbage":
+		return l.Status != 429 // refused at the door, whatever page says so
 	case "error":
 		return l.Status >= 500
 	}
