@@ -12,7 +12,9 @@ import (
 )
 
 type benchCmd struct {
-	Poll benchPollCmd `cmd:"" help:"Measure polling by list pages, with and without the database, at simulated carriers."`
+	Poll        benchPollCmd        `cmd:"" help:"Measure polling by list pages, with and without the database, at simulated carriers."`
+	Limit       benchLimitCmd       `cmd:"" help:"Measure how exactly several processes keep one limit together."`
+	LimitWorker benchLimitWorkerCmd `cmd:"" name:"limit-worker" hidden:"" help:"One process of bench limit."`
 }
 
 type benchPollCmd struct {
