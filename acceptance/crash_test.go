@@ -49,6 +49,9 @@ func crashes() []crash {
 	for _, point := range []string{"evaluate.before", "evaluate.in", "evaluate.after"} {
 		list = append(list, crash{point: point, hit: 1, cause: exhausted})
 	}
+	for _, point := range []string{"account_evaluation.before", "account_evaluation.in", "account_evaluation.after"} {
+		list = append(list, crash{point: point, hit: 1, cause: unverified})
+	}
 	// The second claim is that of the read which confirms; the first may be that of a look-up.
 	for _, point := range []string{"cmd.claim.before_commit", "cmd.claim.committed"} {
 		list = append(list, crash{point: point, hit: 2, cause: lapsing}, crash{point: point, hit: 1, cause: lapsingUnnamed})
@@ -178,5 +181,16 @@ func exhausted(w *world) card {
 		w.t.Fatalf("polling is paused, and there are commands: %s", describe(list))
 	}
 	w.resumePolling(c)
+	return c
+}
+
+// unverified gives a running SIM whose account has come to require real names, which no node has seen
+// yet, and whose carrier does not tell them.
+func unverified(w *world) card {
+	w.t.Helper()
+	c := w.add(simwarden.StateActive, true)
+	w.read(c, simwarden.StateActive, 0)
+	w.buy(c, w.plan(time.Hour, simwarden.UnlimitedBytes))
+	w.requireRealName(true)
 	return c
 }

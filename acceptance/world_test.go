@@ -23,6 +23,7 @@ import (
 	"github.com/simwarden/simwarden/internal/store"
 	"github.com/simwarden/simwarden/internal/store/storetest"
 	"github.com/simwarden/simwarden/lab"
+	_ "github.com/simwarden/simwarden/lab/onelink"  // a dialect
 	_ "github.com/simwarden/simwarden/lab/soracom"  // a dialect
 	_ "github.com/simwarden/simwarden/lab/supersim" // a dialect
 )
@@ -107,7 +108,7 @@ func newWorld(t *testing.T, driver string, settings ...setting) *world {
 			t.Error(err)
 		}
 	})
-	w.carrier, err = w.lab.AddAccount(lab.AccountSpec{Name: "acme", Dialect: driver})
+	w.carrier, err = w.lab.AddAccount(lab.AccountSpec{Name: "acme", Dialect: dialectOf(driver)})
 	w.must(err)
 	w.ring, err = secret.LoadOrCreate(filepath.Join(w.dataDir, "keys"))
 	w.must(err)
