@@ -34,6 +34,8 @@ type Input struct {
 	RetryAfterMax time.Duration
 	// MaxAttempts is how many attempts that count one command may have; zero: not checked.
 	MaxAttempts int
+	// LimitsSince is since when the limit groups have been as they are; zero: from the first line on (V7).
+	LimitsSince time.Time
 }
 
 // Violation is one broken invariant, in words.
@@ -70,9 +72,10 @@ type Looked struct {
 	Commands int `json:"commands"`
 	Lapses   int `json:"lapses"`
 	SIMs     int `json:"sims"`
+	Limits   int `json:"limits"` // in enforce
 }
 
-// Run checks V1 to V6, V9, V11, V12, V14 and, of V18, the records. The error is one of reading, never a finding.
+// Run checks V1 to V7, V9, V11, V12, V14 and, of V18, the records. The error is one of reading, never a finding.
 func Run(ctx context.Context, in Input) (Report, error) {
 	if in.DB == nil {
 		conn, err := pgx.Connect(ctx, in.URL)
@@ -87,7 +90,7 @@ func Run(ctx context.Context, in Input) (Report, error) {
 	sort.SliceStable(c.Lines, func(i, j int) bool { return c.Lines[i].ArrivedAt.Before(c.Lines[j].ArrivedAt) })
 	c.report.Looked.Lines = len(c.Lines)
 	for _, step := range []func(context.Context) error{
-		c.load, c.causes, c.deviceCauses, c.oneRequestAnAttempt, c.oneAtATime, c.readBeforeResend, c.judgedAfresh, c.terminalIsTheEnd,
+		c.load, c.causes, c.deviceCauses, c.oneRequestAnAttempt, c.oneAtATime, c.readBeforeResend, c.judgedAfresh, c.terminalIsTheEnd, c.limitsAreKept,
 		c.waitsAreKept, c.pausesAreKept, c.lapses, c.holdsAreKept, c.recordsAreThere, c.calm,
 	} {
 		if err := step(ctx); err != nil {

@@ -118,12 +118,13 @@ func (r *running) sent(op simwarden.Operation) (ofOp, all int) {
 	return ofOp, all
 }
 
-// requestID is the header's value for a request of the operation.
+// requestID is the header's value for a request of the operation. Where the caller gives none it begins
+// with the purpose, so that the carrier's log tells which requests were exempt (V7).
 func (r *running) requestID(op simwarden.Operation) string {
 	if op.ChangesState() && r.call.RequestID != "" {
 		return r.call.RequestID
 	}
-	return rand.Text()
+	return string(r.call.Purpose) + "-" + rand.Text()
 }
 
 // Do runs fn with the open connection of an account. fn makes the driver's calls with the context
