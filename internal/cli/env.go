@@ -48,6 +48,9 @@ func (g *Globals) dataDir() (string, error) {
 	return pgembed.DefaultDataDir()
 }
 
+// clockStep is how far a clock may step before lapsing waits for a person (C10).
+const clockStep = 5 * time.Minute
+
 // openOptions say how an installation is opened.
 type openOptions struct {
 	own     bool // serve and demo: keep the private Postgres up, whoever else comes and goes
@@ -107,7 +110,7 @@ func (e *env) openStore(ctx context.Context, o openOptions) (*store.Store, error
 			return nil, err
 		}
 	}
-	s, err := store.Open(ctx, store.Options{URL: e.URL, Conns: o.conns})
+	s, err := store.Open(ctx, store.Options{URL: e.URL, Conns: o.conns, ClockBound: clockStep})
 	if errors.Is(err, store.ErrOldDatabase) && !o.migrate {
 		if fresh, ferr := store.IsEmpty(ctx, e.URL); ferr == nil && fresh {
 			o.migrate = true

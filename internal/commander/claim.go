@@ -53,6 +53,8 @@ const (
 	// heldWait is how long a command waits that its account's stop or brake holds: nobody looks at it
 	// until that ends.
 	heldWait = time.Second
+	// clockWait is how long an automatic suspend waits at a time that the clock's guard holds.
+	clockWait = 10 * time.Second
 	// noDriverWait is how long a command waits whose account's driver is not built in: another node,
 	// of another version, may have it.
 	noDriverWait = 30 * time.Second
@@ -159,6 +161,14 @@ func (m *Commander) judge(ctx context.Context, tx *store.Tx, j reconcile.Judged,
 	case m.brakeHolds(j, c):
 		return m.wait(ctx, tx, t, tx.At.Add(heldWait), store.HeldByBrake)
 	}
+	if automaticSuspend(c) {
+		if because, err := tx.ClockHolds(ctx); err != nil || because != "" {
+			if err != nil {
+				return err
+			}
+			return m.wait(ctx, tx, t, tx.At.Add(clockWait), store.HeldByClock)
+		}
+	}
 	if until, why, err := m.budget(ctx, tx, j, t); err != nil || why != "" {
 		if err != nil {
 			return err
@@ -200,8 +210,13 @@ func (m *Commander) checkAlone(ctx context.Context, tx *store.Tx, t *task) (brok
 
 // brakeHolds says that the account's safety brake holds the command (C10).
 func (m *Commander) brakeHolds(j reconcile.Judged, c store.Command) bool {
-	return !j.Account.BrakedAt.IsZero() && c.Direction == simwarden.DirectionSuspend &&
-		c.Scene != simwarden.SceneManual && !c.Scene.EndsPlan()
+	return !j.Account.BrakedAt.IsZero() && automaticSuspend(c)
+}
+
+// automaticSuspend says that the brake and the clock's guard have a say in the command: plan ends that
+// have been handled go on.
+func automaticSuspend(c store.Command) bool {
+	return c.Direction == simwarden.DirectionSuspend && c.Scene != simwarden.SceneManual && !c.Scene.EndsPlan()
 }
 
 // awaitCarrier waits while the carrier is changing the SIM, reading again now and then.

@@ -53,6 +53,19 @@ func (w *writer) brake(ctx context.Context, id simwarden.AccountID) (bool, error
 	})
 }
 
+// clockHolds says whether the time is not to be trusted, so that no automatic suspend is ordered (C10).
+// It is looked up once in a transaction that would order one.
+func (w *writer) clockHolds(ctx context.Context) (bool, error) {
+	if !w.clockLooked {
+		because, err := w.tx.ClockHolds(ctx)
+		if err != nil {
+			return false, err
+		}
+		w.clockLooked, w.clockHeld = true, because != ""
+	}
+	return w.clockHeld, nil
+}
+
 func (w *writer) loadBrake(ctx context.Context, id simwarden.AccountID) (*brake, error) {
 	a, active, err := w.tx.LockAccount(ctx, id, activeCountFor)
 	if err != nil {

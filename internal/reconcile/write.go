@@ -23,6 +23,8 @@ type writer struct {
 	brakes    map[simwarden.AccountID]*brake
 	triggered map[store.Lapse]bool // what has triggered before, and whether polling was stopped then (E6)
 	opens     []store.NewCommand
+	// Whether the time is trusted, once it has been looked up.
+	clockLooked, clockHeld bool
 }
 
 type read struct {
@@ -49,11 +51,14 @@ func (w *writer) judge(ctx context.Context, sim store.SIMFacts, item Item, accou
 	}
 	ordered := rules.Order(in)
 	if braked(ordered, item.Scene) {
-		on, err := w.brake(ctx, account.ID)
+		held, err := w.clockHolds(ctx)
+		if err == nil && !held {
+			held, err = w.brake(ctx, account.ID)
+		}
 		if err != nil {
 			return Outcome{}, err
 		}
-		if on {
+		if held {
 			in.Braked = true
 			ordered = rules.Order(in)
 		}

@@ -47,6 +47,9 @@ type Facts struct {
 	// MainQueued says that a main subscription is queued. Between a plan's end and the sweep that
 	// starts the queued one, no_plan is not concluded (L1, S10).
 	MainQueued bool `json:"main_queued,omitempty"`
+	// LapseHeld says that a main plan whose end has come waits for a person's release (C10): until then
+	// no_plan is not concluded either.
+	LapseHeld bool `json:"lapse_held,omitempty"`
 
 	// The account's policies.
 	RealNameRequired bool                      `json:"realname_required,omitempty"`

@@ -82,6 +82,9 @@ func (l *looked) plan(f Facts) {
 	}
 	var saw string
 	switch {
+	case f.LapseHeld:
+		l.planChangeDue = true
+		saw = fmt.Sprintf("the main plan ended at %s; its lapse waits for a person's release", instant(ended))
 	case !f.Scene.IgnoresPause() && sweepDue(f, ended):
 		l.planChangeDue = true
 		saw = fmt.Sprintf("the main plan ended at %s; its end is just being handled", instant(ended))

@@ -114,11 +114,11 @@ func (tx *Tx) addSubscriptions(ctx context.Context, sims []SIMFacts) error {
 		return nil
 	}
 	rows, err := tx.Query(ctx, `
-		SELECT b.id, coalesce(b.sim_id, 0), coalesce(b.device_id, 0), b.kind, p.code, b.start_at, b.end_at, b.allowance_bytes, b.used_bytes, b.state = 'queued'
+		SELECT b.id, coalesce(b.sim_id, 0), coalesce(b.device_id, 0), b.kind, p.code, b.start_at, b.end_at, b.allowance_bytes, b.used_bytes, b.state = 'queued', b.guard_id IS NOT NULL
 		FROM subscription b JOIN plan p ON p.id = b.plan_id
 		WHERE b.sim_id = ANY($1) AND (b.state IN ('active', 'exhausted') OR b.state = 'queued' AND b.kind = 'main')
 		UNION ALL
-		SELECT b.id, coalesce(b.sim_id, 0), coalesce(b.device_id, 0), b.kind, p.code, b.start_at, b.end_at, b.allowance_bytes, b.used_bytes, b.state = 'queued'
+		SELECT b.id, coalesce(b.sim_id, 0), coalesce(b.device_id, 0), b.kind, p.code, b.start_at, b.end_at, b.allowance_bytes, b.used_bytes, b.state = 'queued', b.guard_id IS NOT NULL
 		FROM subscription b JOIN plan p ON p.id = b.plan_id
 		WHERE b.device_id = ANY($2) AND (b.state IN ('active', 'exhausted') OR b.state = 'queued' AND b.kind = 'main')
 		ORDER BY 7, 1`, simIDs, deviceIDs)
@@ -131,8 +131,8 @@ func (tx *Tx) addSubscriptions(ctx context.Context, sims []SIMFacts) error {
 		var sim simwarden.SIMID
 		var device simwarden.DeviceID
 		var start, end *time.Time
-		var queued bool
-		if err := rows.Scan(&b.ID, &sim, &device, &b.Kind, &b.PlanCode, &start, &end, &b.AllowanceBytes, &b.UsedBytes, &queued); err != nil {
+		var queued, held bool
+		if err := rows.Scan(&b.ID, &sim, &device, &b.Kind, &b.PlanCode, &start, &end, &b.AllowanceBytes, &b.UsedBytes, &queued, &held); err != nil {
 			return fmt.Errorf("subscriptions of %d sims: %w", len(sims), err)
 		}
 		b.StartAt, b.EndAt = timeOf(start), timeOf(end)
@@ -145,6 +145,7 @@ func (tx *Tx) addSubscriptions(ctx context.Context, sims []SIMFacts) error {
 				sims[i].Facts.MainQueued = true
 				continue
 			}
+			sims[i].Facts.LapseHeld = sims[i].Facts.LapseHeld || held && b.Kind == simwarden.PlanMain
 			sims[i].Facts.Subscriptions = append(sims[i].Facts.Subscriptions, b)
 		}
 	}

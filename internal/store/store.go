@@ -26,12 +26,17 @@ type Store struct {
 	work  *pgxpool.Pool // commands and lapses: never starved by pages and lists (F13)
 	touch *pgxpool.Pool // readings that say nothing new: planned once, whatever the statistics say
 	clock clock.Clock
+	watch *clockWatch
 }
 
 // Options say how to open the database.
 type Options struct {
 	URL   string
 	Clock clock.Clock
+	// ClockBound is how far the clock may be from the database's, and how far it may step, before
+	// lapsing and automatic suspends stop (C10); zero: it is not looked at, for tests whose time is
+	// not the world's.
+	ClockBound time.Duration
 	// Conns bounds the ordinary pool, WorkConns the one kept for commands and plan ends; zero
 	// takes 12 and 6.
 	Conns, WorkConns int32
@@ -61,7 +66,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		work.Close()
 		return nil, err
 	}
-	s := &Store{pool: pool, work: work, touch: touch, clock: o.Clock}
+	s := &Store{pool: pool, work: work, touch: touch, clock: o.Clock, watch: &clockWatch{clock: o.Clock, bound: o.ClockBound}}
+	s.watch.look()
 	if err := s.CheckVersion(ctx); err != nil {
 		s.Close()
 		return nil, err
@@ -124,7 +130,8 @@ func redactURL(err error) error {
 // in it carries this time.
 type Tx struct {
 	pgx.Tx
-	At time.Time
+	At    time.Time
+	store *Store
 }
 
 const txTries = 6
@@ -144,7 +151,7 @@ func (s *Store) InWorkTx(ctx context.Context, fn func(*Tx) error) error {
 func (s *Store) inTx(ctx context.Context, pool *pgxpool.Pool, fn func(*Tx) error) error {
 	for try := 1; ; try++ {
 		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-			return fn(&Tx{Tx: tx, At: s.Now()})
+			return fn(&Tx{Tx: tx, At: s.Now(), store: s})
 		})
 		if err == nil || try == txTries || !mayRepeat(err) {
 			return err

@@ -115,12 +115,12 @@ func (tx *Tx) AddSubscription(ctx context.Context, b simwarden.Subscription, by,
 	}
 	var id simwarden.SubscriptionID
 	err := tx.QueryRow(ctx, `
-		INSERT INTO subscription (sim_id, device_id, plan_id, kind, state, start_at, end_at, next_reset_at, allowance_bytes, used_bytes, bought_at, bought_by, import_ref, renew, renew_plan_id)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+		INSERT INTO subscription (sim_id, device_id, plan_id, kind, state, start_at, end_at, next_reset_at, allowance_bytes, used_bytes, bought_at, bought_by, import_ref, renew, renew_plan_id, hasty_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
 		ON CONFLICT (import_ref) WHERE import_ref IS NOT NULL DO NOTHING RETURNING id`,
 		nullID(int64(b.SIMID)), nullID(int64(b.DeviceID)), b.PlanID, string(b.Kind), string(b.State),
 		nullTime(b.StartAt), nullTime(b.EndAt), nullTime(b.NextResetAt), b.AllowanceBytes, b.UsedBytes, tx.At, by, ref,
-		b.Renew, nullID(int64(b.RenewPlanID))).Scan(&id)
+		b.Renew, nullID(int64(b.RenewPlanID)), hastyAt(b, ref != nil, tx.At)).Scan(&id)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return 0, fmt.Errorf("subscription %q: %w", importRef, ErrImportedBefore)
 	}
@@ -142,10 +142,10 @@ func (tx *Tx) AddSubscription(ctx context.Context, b simwarden.Subscription, by,
 }
 
 // TakeLapsed locks up to limit subscriptions whose end has come, the earliest first, for the rest of
-// the transaction; others pass over them. Those in except are left out.
+// the transaction; others pass over them. Those in except, and those that a guard holds, are left out.
 func (tx *Tx) TakeLapsed(ctx context.Context, limit int, except ...simwarden.SubscriptionID) ([]simwarden.Subscription, error) {
 	return subscriptions(ctx, tx, `
-		WHERE b.state IN ('active', 'exhausted') AND b.end_at <= $1 AND b.id <> ALL($3)
+		WHERE b.state IN ('active', 'exhausted') AND b.guard_id IS NULL AND b.end_at <= $1 AND b.id <> ALL($3)
 		ORDER BY b.end_at, b.id LIMIT $2 FOR UPDATE OF b SKIP LOCKED`, tx.At, limit, subscriptionIDs(except))
 }
 
@@ -281,7 +281,7 @@ func (tx *Tx) EndSubscriptions(ctx context.Context, ids []simwarden.Subscription
 func (s *Store) NextPlanInstant(ctx context.Context, except ...simwarden.SubscriptionID) (time.Time, error) {
 	var at *time.Time
 	err := s.work.QueryRow(ctx, `
-		SELECT least((SELECT min(end_at) FROM subscription WHERE state IN ('active', 'exhausted') AND id <> ALL($1)),
+		SELECT least((SELECT min(end_at) FROM subscription WHERE state IN ('active', 'exhausted') AND guard_id IS NULL AND id <> ALL($1)),
 			(SELECT min(next_reset_at) FROM subscription WHERE state IN ('active', 'exhausted') AND next_reset_at IS NOT NULL AND id <> ALL($1)))`,
 		subscriptionIDs(except)).Scan(&at)
 	if err != nil {
