@@ -163,7 +163,7 @@ func (w *world) check() {
 		w.t.Errorf("%s", v)
 	}
 	judged := w.count(`SELECT count(*) FROM sim s JOIN poll_state p ON p.sim_id = s.id LEFT JOIN device d ON d.id = s.device_id
-		WHERE s.paused_at IS NULL AND s.closed_at IS NULL AND d.paused_at IS NULL AND p.desired <> 'leave'`)
+		WHERE s.paused_at IS NULL AND s.closed_at IS NULL AND d.paused_at IS NULL AND s.drifting_at IS NULL AND p.desired <> 'leave'`)
 	if report.Looked.Lines == 0 || report.Looked.SIMs == 0 && judged > 0 {
 		w.t.Errorf("the checker had nothing to look at: %+v", report.Looked)
 	}
