@@ -38,6 +38,17 @@ type StatementResult struct {
 // nothing, a corrected one takes the place of the old. statement is the file's name or number.
 // ErrStatement names the row, counted from 1, that cannot be taken; nothing is written then.
 func ImportStatement(ctx context.Context, tx *store.Tx, account simwarden.AccountID, statement, actor string, rows []StatementRow) (StatementResult, error) {
+	r, err := AddStatementRows(ctx, tx, account, statement, actor, rows)
+	if err != nil || len(rows) == 0 {
+		return r, err
+	}
+	return r, tx.Audit(ctx, actor, "import_statement", 0, account, map[string]any{"statement": statement, "rows": len(rows),
+		"added": r.Added, "corrected": r.Corrected, "unmatched": r.Unmatched})
+}
+
+// AddStatementRows is ImportStatement for one part of a larger file, whose import has an audit row of
+// its own.
+func AddStatementRows(ctx context.Context, tx *store.Tx, account simwarden.AccountID, statement, actor string, rows []StatementRow) (StatementResult, error) {
 	costs, err := checkRows(rows)
 	if err != nil || len(costs) == 0 {
 		return StatementResult{}, err
@@ -55,8 +66,7 @@ func ImportStatement(ctx context.Context, tx *store.Tx, account simwarden.Accoun
 			r.Unmatched++
 		}
 	}
-	return r, tx.Audit(ctx, actor, "import_statement", 0, account, map[string]any{"statement": statement, "rows": len(rows),
-		"added": r.Added, "corrected": r.Corrected, "unmatched": r.Unmatched})
+	return r, nil
 }
 
 func checkRows(rows []StatementRow) ([]store.CarrierCost, error) {
@@ -191,6 +201,13 @@ func monthOf(ctx context.Context, tx *store.Tx, account simwarden.AccountID, per
 	// The middle of the month is in it in every zone.
 	middle := first.Add(14 * 24 * time.Hour)
 	return store.Month{AccountID: account, Period: first, StartAt: calendar.StartOfMonth(middle, zone), EndAt: calendar.EndOfMonth(middle, zone)}, nil
+}
+
+// CheckPeriod says whether a text is a month as statements name it, 2026-05; the error says how to
+// write it.
+func CheckPeriod(text string) error {
+	_, err := parseMonth(text)
+	return err
 }
 
 // parseMonth reads 2026-05 as the first day of that month, midnight UTC.

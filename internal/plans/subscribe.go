@@ -94,13 +94,27 @@ type Order struct {
 // ErrCurrency, ErrInsufficientFunds, ErrKeyReused. It gives the subscription as written, for a
 // repeated order as it stands.
 func Subscribe(ctx context.Context, tx *store.Tx, o Order) (simwarden.Subscription, error) {
+	b, _, err := SubscribeOnce(ctx, tx, o)
+	return b, err
+}
+
+// SubscribeOnce is Subscribe, and says whether the order had its effect before, under its key, so
+// that nothing was done now.
+func SubscribeOnce(ctx context.Context, tx *store.Tx, o Order) (b simwarden.Subscription, replayed bool, err error) {
 	if err := tx.LockAsset(ctx, o.Asset); err != nil {
-		return simwarden.Subscription{}, err
+		return b, false, err
 	}
 	pay, err := newPayment(ctx, tx, o)
 	if err != nil || pay.before != 0 {
-		return pay.subscription(ctx, tx, err)
+		b, err = pay.subscription(ctx, tx, err)
+		return b, err == nil, err
 	}
+	b, err = subscribe(ctx, tx, o, pay)
+	return b, false, err
+}
+
+// subscribe writes the subscription and what follows from it.
+func subscribe(ctx context.Context, tx *store.Tx, o Order, pay payment) (simwarden.Subscription, error) {
 	live, err := tx.LiveSubscriptions(ctx, o.Asset)
 	if err != nil {
 		return simwarden.Subscription{}, err
