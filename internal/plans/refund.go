@@ -60,6 +60,12 @@ func TakeBack(ctx context.Context, tx *store.Tx, r Takeback) (ledger.Transaction
 	if b, err = tx.SubscriptionByID(ctx, b.ID); err != nil { // under the lock: it may have begun meanwhile
 		return ledger.Transaction{}, err
 	}
+	if moved := (store.Asset{SIMID: b.SIMID, DeviceID: b.DeviceID}); moved != asset { // with its SIM into a device
+		asset = moved
+		if err := tx.LockAsset(ctx, asset); err != nil {
+			return ledger.Transaction{}, err
+		}
+	}
 	ended, err := tx.EndSubscription(ctx, b.ID, simwarden.SubscriptionRefunded)
 	if err != nil {
 		return ledger.Transaction{}, err
