@@ -14,6 +14,8 @@ import (
 type benchCmd struct {
 	Poll        benchPollCmd        `cmd:"" help:"Measure polling by list pages, with and without the database, at simulated carriers."`
 	Limit       benchLimitCmd       `cmd:"" help:"Measure how exactly several processes keep one limit together."`
+	Lapse       benchLapseCmd       `cmd:"" help:"Let the plans of a fleet end at one instant, kill the node while it handles them, and count."`
+	LapseNode   benchNodeCmd        `cmd:"" hidden:"" help:"The node of bench lapse."`
 	LimitWorker benchLimitWorkerCmd `cmd:"" name:"limit-worker" hidden:"" help:"One process of bench limit."`
 }
 
