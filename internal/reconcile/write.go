@@ -146,7 +146,7 @@ func newCommand(sim store.SIMFacts, item Item, d simwarden.Decision, o rules.Ord
 	return store.NewCommand{
 		SIMID: sim.ID, AccountID: sim.AccountID, Direction: o.Direction, Scene: item.Scene, Reason: d.Reason,
 		SubscriptionID: item.SubscriptionID, Cause: item.Cause, AskedBy: item.AskedBy, Decision: d,
-		Priority: Priority(o.Direction, item.Scene), NotBefore: o.NotBefore,
+		Priority: priorityOf(o.Direction, item), NotBefore: o.NotBefore,
 	}
 }
 

@@ -180,7 +180,12 @@ type SIMFilter struct {
 
 // SIMs lists SIMs in the order of their ids.
 func (s *Store) SIMs(ctx context.Context, f SIMFilter) ([]SIM, error) {
-	return scanAll("list sims", scanSIM)(s.pool.Query(ctx, `SELECT `+simColumns+simTables+`
+	return scanAll("list sims", scanSIM)(s.pool.Query(ctx, `SELECT `+simColumns+simTables+simWhere+` ORDER BY s.id LIMIT $9`,
+		f.After, f.AccountID, string(f.State), string(f.Desired), string(f.Reason), f.Drifting, f.Paused, f.Search, f.Limit, f.DeviceID))
+}
+
+// simWhere is a SIMFilter in SQL, but for its limit, which is $9.
+const simWhere = `
 		WHERE s.id > $1
 		  AND ($2::bigint = 0 OR s.account_id = $2)
 		  AND ($3 = '' OR p.state = $3)
@@ -189,10 +194,7 @@ func (s *Store) SIMs(ctx context.Context, f SIMFilter) ([]SIM, error) {
 		  AND (NOT $6 OR s.drifting_at IS NOT NULL)
 		  AND (NOT $7 OR s.paused_at IS NOT NULL OR d.paused_at IS NOT NULL)
 		  AND ($8 = '' OR starts_with(s.iccid, $8) OR starts_with(s.label, $8))
-		  AND ($10::bigint = 0 OR s.device_id = $10)
-		ORDER BY s.id LIMIT $9`,
-		f.After, f.AccountID, string(f.State), string(f.Desired), string(f.Reason), f.Drifting, f.Paused, f.Search, f.Limit, f.DeviceID))
-}
+		  AND ($10::bigint = 0 OR s.device_id = $10)`
 
 // LockSIM locks the SIM's row of facts, the one lock that everybody takes who decides or orders
 // for it, and gives the SIM.
