@@ -98,9 +98,11 @@ func (c *accountAddCmd) Run(ctx context.Context, g *Globals) error {
 }
 
 // warn says what the account's settings will do that nobody may have meant.
-func (c *accountAddCmd) warn(g *Globals) {
-	d, err := carrier.Lookup(c.Driver)
-	if err != nil || !c.RealnameRequired || slices.Contains(d.Info().Reads, simwarden.CheckRealName) {
+func (c *accountAddCmd) warn(g *Globals) { warnRealName(g, c.Driver, c.RealnameRequired) }
+
+func warnRealName(g *Globals, driver string, required bool) {
+	d, err := carrier.Lookup(driver)
+	if err != nil || !required || slices.Contains(d.Info().Reads, simwarden.CheckRealName) {
 		return
 	}
 	fmt.Fprintf(g.Out, "Warning: %s cannot read real-name status, and unread counts as not verified: in act mode, all SIMs of this account that have had a plan will be suspended.\n", d.Info().Title)
@@ -225,6 +227,10 @@ func (g *Globals) changeAccount(ctx context.Context, name string, change api.Acc
 			return printJSON(g.Out, a)
 		}
 		fmt.Fprintf(g.Out, "Account %s %s.\n", a.Name, what)
+		if change.RealNameRequired != nil {
+			warnRealName(g, a.Driver, a.RealNameRequired)
+			fmt.Fprintf(g.Out, "Its SIMs are judged in the background: simwarden account progress %s\n", a.Name)
+		}
 		return nil
 	})
 }
