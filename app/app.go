@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"sync"
 	"time"
 
@@ -43,11 +42,6 @@ type Config struct {
 	CommandTimeout time.Duration
 	ClaimMargin    time.Duration
 	ConfirmFor     time.Duration
-	// LookEvery is how often each part looks for work when nothing wakes it earlier, and reads its
-	// settings; zero: each part's own interval. Tests that run for hours of virtual time look seldom.
-	LookEvery time.Duration
-	// DialContext replaces the way to the carriers, in tests; see gateway.Options.
-	DialContext func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
 // App is one node.
@@ -79,27 +73,26 @@ func New(cfg Config) (*App, error) {
 	}
 	gw, err := gateway.New(gateway.Options{
 		Store: cfg.Store, Clock: cfg.Clock, Keyring: cfg.Keyring, Log: cfg.Log.With("part", "gateway"), Registerer: registerer,
-		AllowLoopback: cfg.AllowLoopback, Holder: cfg.Holder, CommandTimeout: cfg.CommandTimeout, DialContext: cfg.DialContext,
-		ReloadEvery: cfg.LookEvery, FlushEvery: cfg.LookEvery,
+		AllowLoopback: cfg.AllowLoopback, Holder: cfg.Holder, CommandTimeout: cfg.CommandTimeout,
 	})
 	if err != nil {
 		return nil, err
 	}
 	cmd, err := commander.New(commander.Options{
 		Store: cfg.Store, Gateway: gw, Clock: cfg.Clock, Log: cfg.Log.With("part", "commander"), Holder: cfg.Holder, Registerer: registerer,
-		Backoff: cfg.Backoff, Settle: cfg.Settle, CommandTimeout: cfg.CommandTimeout, ClaimMargin: cfg.ClaimMargin, ConfirmFor: cfg.ConfirmFor, PollEvery: cfg.LookEvery,
+		Backoff: cfg.Backoff, Settle: cfg.Settle, CommandTimeout: cfg.CommandTimeout, ClaimMargin: cfg.ClaimMargin, ConfirmFor: cfg.ConfirmFor,
 	})
 	if err != nil {
 		return nil, err
 	}
 	poll, err := poller.New(poller.Options{
-		Store: cfg.Store, Gateway: gw, Clock: cfg.Clock, Log: cfg.Log.With("part", "poller"), Holder: cfg.Holder, Registerer: registerer, Pace: cfg.Pace, NudgeEvery: cfg.LookEvery,
+		Store: cfg.Store, Gateway: gw, Clock: cfg.Clock, Log: cfg.Log.With("part", "poller"), Holder: cfg.Holder, Registerer: registerer, Pace: cfg.Pace,
 	})
 	if err != nil {
 		return nil, err
 	}
-	sweep := &plans.Sweeper{Store: cfg.Store, Clock: cfg.Clock, Log: cfg.Log.With("part", "plans"), Every: cfg.LookEvery}
-	eval := &evaluator.Evaluator{Store: cfg.Store, Clock: cfg.Clock, Log: cfg.Log.With("part", "evaluator"), Holder: cfg.Holder, Interval: cfg.EvaluateEvery, LookEvery: cfg.LookEvery}
+	sweep := &plans.Sweeper{Store: cfg.Store, Clock: cfg.Clock, Log: cfg.Log.With("part", "plans")}
+	eval := &evaluator.Evaluator{Store: cfg.Store, Clock: cfg.Clock, Log: cfg.Log.With("part", "evaluator"), Holder: cfg.Holder, Interval: cfg.EvaluateEvery}
 	a := &App{Gateway: gw, cfg: cfg, running: map[string]bool{}}
 	a.loops = []loop{
 		{"commander", cmd.Run}, {"plans", sweep.Run}, {"evaluator", eval.Run},
