@@ -50,6 +50,15 @@ type line struct {
 // then; quotaUntil is when a longer window has room again, zero where none is used up.
 type shut struct{ until, quotaUntil time.Time }
 
+// opens is the time before which nothing is expected: nobody waits for a quota that frees later than
+// the call gives up, though somebody may look again before.
+func (s shut) opens(now time.Time) time.Time {
+	if s.quotaUntil.After(s.until) && now.Before(s.until) {
+		return s.quotaUntil
+	}
+	return s.until
+}
+
 // lineLimits are a line's settings.
 type lineLimits struct {
 	perSecond int
@@ -139,10 +148,12 @@ func (ln *line) earliest(poll bool) time.Time {
 	if i := ln.next(poll); i >= 0 {
 		return ln.slots[i].start
 	}
-	if poll && ln.pollsFull.until.After(ln.full.until) {
-		return ln.pollsFull.until
+	now := ln.limiter.clock.Now()
+	at := ln.full.opens(now)
+	if polls := ln.pollsFull.opens(now); poll && polls.After(at) {
+		return polls
 	}
-	return ln.full.until
+	return at
 }
 
 // refusal tells a waiter when to come again; mu is held. Where a longer window is used up, that is
