@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"sync"
 	"time"
 
@@ -42,6 +43,13 @@ type Config struct {
 	CommandTimeout time.Duration
 	ClaimMargin    time.Duration
 	ConfirmFor     time.Duration
+	// AuditFile takes the head of the audit log every hour (R3); empty: the log alone does.
+	AuditFile string
+	// LookEvery is how often each part looks for work when nothing wakes it earlier, and reads its
+	// settings; zero: each part's own interval. Tests that run for hours of virtual time look seldom.
+	LookEvery time.Duration
+	// DialContext replaces the way to the carriers, in tests; see gateway.Options.
+	DialContext func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
 // App is one node.
@@ -73,30 +81,32 @@ func New(cfg Config) (*App, error) {
 	}
 	gw, err := gateway.New(gateway.Options{
 		Store: cfg.Store, Clock: cfg.Clock, Keyring: cfg.Keyring, Log: cfg.Log.With("part", "gateway"), Registerer: registerer,
-		AllowLoopback: cfg.AllowLoopback, Holder: cfg.Holder, CommandTimeout: cfg.CommandTimeout,
+		AllowLoopback: cfg.AllowLoopback, Holder: cfg.Holder, CommandTimeout: cfg.CommandTimeout, DialContext: cfg.DialContext,
+		ReloadEvery: cfg.LookEvery, FlushEvery: cfg.LookEvery,
 	})
 	if err != nil {
 		return nil, err
 	}
 	cmd, err := commander.New(commander.Options{
 		Store: cfg.Store, Gateway: gw, Clock: cfg.Clock, Log: cfg.Log.With("part", "commander"), Holder: cfg.Holder, Registerer: registerer,
-		Backoff: cfg.Backoff, Settle: cfg.Settle, CommandTimeout: cfg.CommandTimeout, ClaimMargin: cfg.ClaimMargin, ConfirmFor: cfg.ConfirmFor,
+		Backoff: cfg.Backoff, Settle: cfg.Settle, CommandTimeout: cfg.CommandTimeout, ClaimMargin: cfg.ClaimMargin, ConfirmFor: cfg.ConfirmFor, PollEvery: cfg.LookEvery,
 	})
 	if err != nil {
 		return nil, err
 	}
 	poll, err := poller.New(poller.Options{
-		Store: cfg.Store, Gateway: gw, Clock: cfg.Clock, Log: cfg.Log.With("part", "poller"), Holder: cfg.Holder, Registerer: registerer, Pace: cfg.Pace,
+		Store: cfg.Store, Gateway: gw, Clock: cfg.Clock, Log: cfg.Log.With("part", "poller"), Holder: cfg.Holder, Registerer: registerer, Pace: cfg.Pace, NudgeEvery: cfg.LookEvery,
 	})
 	if err != nil {
 		return nil, err
 	}
-	sweep := &plans.Sweeper{Store: cfg.Store, Clock: cfg.Clock, Log: cfg.Log.With("part", "plans")}
-	eval := &evaluator.Evaluator{Store: cfg.Store, Clock: cfg.Clock, Log: cfg.Log.With("part", "evaluator"), Holder: cfg.Holder, Interval: cfg.EvaluateEvery}
+	sweep := &plans.Sweeper{Store: cfg.Store, Clock: cfg.Clock, Log: cfg.Log.With("part", "plans"), Every: cfg.LookEvery}
+	eval := &evaluator.Evaluator{Store: cfg.Store, Clock: cfg.Clock, Log: cfg.Log.With("part", "evaluator"), Holder: cfg.Holder, Interval: cfg.EvaluateEvery, LookEvery: cfg.LookEvery}
+	seal := &evaluator.Sealer{Store: cfg.Store, Clock: cfg.Clock, Log: cfg.Log.With("part", "audit"), Holder: cfg.Holder, File: cfg.AuditFile}
 	a := &App{Gateway: gw, cfg: cfg, running: map[string]bool{}}
 	a.loops = []loop{
 		{"commander", cmd.Run}, {"plans", sweep.Run}, {"evaluator", eval.Run},
-		{"periodic", eval.RunPeriodic}, {"accounts", eval.RunAccounts}, {"bulk", eval.RunBulk}, {"poller", poll.Run}, {"partitions", a.keepPartitions},
+		{"periodic", eval.RunPeriodic}, {"accounts", eval.RunAccounts}, {"bulk", eval.RunBulk}, {"poller", poll.Run}, {"partitions", a.keepPartitions}, {"audit", seal.Run},
 	}
 	return a, nil
 }

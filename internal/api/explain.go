@@ -27,6 +27,7 @@ type Explanation struct {
 	Subscriptions []simwarden.Subscription `json:"subscriptions"`
 	Timeline      []store.Event            `json:"timeline"`
 	Next          []Next                   `json:"next"`
+	Guards        []store.Guard            `json:"guards"` // that hold something of it (C10)
 	Account       store.Account            `json:"account"`
 	Device        *store.Device            `json:"device,omitempty"` // whose plans count for it
 }
@@ -86,6 +87,9 @@ func (s *Service) Explain(ctx context.Context, iccid string) (Explanation, error
 		}
 		e.Device = &d
 	}
+	if e.Guards, err = s.Store.GuardsOfSIM(ctx, sim.ID); err != nil {
+		return Explanation{}, err
+	}
 	_, needs := rules.NeedsCommand(e.Decision, judged.Facts)
 	e.Drifting = needs && e.Open == nil
 	e.Next = next(e)
@@ -141,6 +145,9 @@ func summary(e Explanation) string {
 		if e.Decision.Because != "" {
 			fmt.Fprintf(&b, " No command yet: %s.", words(e.Decision.Because))
 		}
+	}
+	for _, g := range e.Guards {
+		fmt.Fprintf(&b, " Held: %s.", guardText(g))
 	}
 	return b.String()
 }
@@ -238,6 +245,9 @@ func next(e Explanation) []Next {
 	default:
 		add(e.SIM.StateDueAt, "its state is read, sooner where a list shows it")
 		add(e.SIM.UsageDueAt, "its usage is read, sooner where a list shows it")
+	}
+	for _, g := range e.Guards {
+		add(time.Time{}, "what guard %d holds goes on when it is released: simwarden guard release %d --reason …", g.ID, g.ID)
 	}
 	slices.SortStableFunc(out, func(a, b Next) int {
 		switch {

@@ -61,9 +61,14 @@ type commands struct {
 	Plan      planCmd      `cmd:"" help:"Plans that are sold."`
 	Subscribe subscribeCmd `cmd:"" help:"Buy a plan for a SIM, or queue it behind the current one."`
 	Refund    refundCmd    `cmd:"" help:"Take a subscription back."`
-	Import    importCmd    `cmd:"" help:"Import SIMs or subscriptions from CSV, with a dry run and row errors."`
+	Renewal   renewalCmd   `cmd:"" help:"Say whether a subscription is bought again at its end, from its wallet."`
+	Wallet    walletCmd    `cmd:"" help:"Wallets that pay for plans: add, list, show, top up, assign, credit limit."`
+	Margin    marginCmd    `cmd:"" help:"What SIMs earned and what carriers charged for them, by month."`
+	Import    importCmd    `cmd:"" help:"Import SIMs, subscriptions or carrier statements from CSV, with a dry run and row errors."`
 	Token     tokenCmd     `cmd:"" help:"Tokens for the REST API."`
 	Alerts    alertsCmd    `cmd:"" help:"Open alerts: list, clear."`
+	Guard     guardCmd     `cmd:"" help:"What stops lapsing after a step of a clock or a wrong import: list, release."`
+	Audit     auditCmd     `cmd:"" help:"What persons did, from the audit log."`
 	Doctor    doctorCmd    `cmd:"" help:"Check the installation: versions, partitions, clock, disk, keys."`
 	Migrate   migrateCmd   `cmd:"" help:"Bring the database's schema up to this version."`
 	Lab       labCmd       `cmd:"" help:"Run simulated carriers over HTTP, with faults."`
@@ -132,7 +137,7 @@ func exitCode(err error, errOut io.Writer) int {
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return ExitNotFound
-	case errors.Is(err, api.ErrBadInput), errors.Is(err, store.ErrAmbiguousICCID), errors.Is(err, plans.ErrPlanInvalid),
+	case isAboutMoney(err), errors.Is(err, api.ErrBadInput), errors.Is(err, store.ErrAmbiguousICCID), errors.Is(err, plans.ErrPlanInvalid),
 		errors.Is(err, store.ErrAccountExists), errors.Is(err, store.ErrLimitGroupExists), errors.Is(err, store.ErrPlanExists), errors.Is(err, transfer.ErrFile):
 		return ExitUsage
 	}

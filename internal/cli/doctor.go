@@ -77,7 +77,8 @@ func examine(ctx context.Context, e *env) ([]finding, error) {
 			Saw: fmt.Sprintf("%s: %d months ahead, %d rows outside any month", p.Table, p.MonthsAhead, p.DefaultRows),
 			Do:  "run: simwarden migrate; rows outside any month are kept, and move when their month's partition is made by hand"})
 	}
-	list = append(list, disk(e.DataDir))
+	list = append(list, disk(e.DataDir), audited(ctx, e))
+	list = append(list, guarded(ctx, e)...)
 	return append(list, keys(ctx, e)...), nil
 }
 

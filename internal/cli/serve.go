@@ -72,7 +72,7 @@ func startNode(ctx context.Context, e *env, listen string, cfg app.Config) (*nod
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	cfg.Store, cfg.Keyring, cfg.Clock, cfg.Log = e.Store, e.Keyring, e.Clock, e.Log
-	cfg.Holder, cfg.Registry = holder(), registry
+	cfg.Holder, cfg.Registry, cfg.AuditFile = holder(), registry, anchorFile(e.DataDir)
 	a, err := app.New(cfg)
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())

@@ -135,3 +135,17 @@ func (tx *Tx) unsealed(ctx context.Context, limit int, all bool) ([]sealedRow, e
 		return r, err
 	})
 }
+
+// ParseAuditHead reads a line as the sealer keeps it: instant, number and hash.
+func ParseAuditHead(line string) (h AuditHead, err error) {
+	var at, text string
+	if _, err := fmt.Sscanf(line, "%s %d %s", &at, &h.Seq, &text); err != nil {
+		return h, fmt.Errorf("head of the audit log: %w", err)
+	}
+	hash, err := hex.DecodeString(text)
+	if err != nil || len(hash) != len(h.Hash) || h.Seq < 1 {
+		return h, errors.New("head of the audit log: this is no number with a SHA-256 hash")
+	}
+	copy(h.Hash[:], hash)
+	return h, nil
+}
