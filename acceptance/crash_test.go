@@ -52,6 +52,9 @@ func crashes() []crash {
 	for _, point := range []string{"account_evaluation.before", "account_evaluation.in", "account_evaluation.after"} {
 		list = append(list, crash{point: point, hit: 1, cause: unverified})
 	}
+	for _, point := range []string{"bulk.before", "bulk.in", "bulk.after"} {
+		list = append(list, crash{point: point, hit: 1, cause: bulkSuspended})
+	}
 	// The second claim is that of the read which confirms; the first may be that of a look-up.
 	for _, point := range []string{"cmd.claim.before_commit", "cmd.claim.committed"} {
 		list = append(list, crash{point: point, hit: 2, cause: lapsing}, crash{point: point, hit: 1, cause: lapsingUnnamed})
@@ -192,5 +195,18 @@ func unverified(w *world) card {
 	w.read(c, simwarden.StateActive, 0)
 	w.buy(c, w.plan(time.Hour, simwarden.UnlimitedBytes))
 	w.requireRealName(true)
+	return c
+}
+
+// bulkSuspended gives a running SIM that a person has suspended together with others, which no node
+// has seen yet.
+func bulkSuspended(w *world) card {
+	w.t.Helper()
+	c := w.add(simwarden.StateActive, true)
+	w.read(c, simwarden.StateActive, 0)
+	w.tx(func(ctx context.Context, tx *store.Tx) error {
+		_, err := tx.AddBulk(ctx, store.BulkAction{Direction: simwarden.DirectionSuspend, Reason: "as a test", Actor: anna}, []simwarden.SIMID{c.id})
+		return err
+	})
 	return c
 }
