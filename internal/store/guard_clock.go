@@ -14,26 +14,37 @@ import (
 // clockWatch notices steps of this machine's clock: between two looks the time of day must have moved
 // as far as the monotonic reading. A clock without one, as a test's, never steps for it.
 type clockWatch struct {
-	clock clock.Clock
 	bound time.Duration
+	// read gives the time of day, and what has passed by the monotonic reading.
+	read func() (time.Time, time.Duration)
 
-	mu   sync.Mutex
-	last time.Time
-	step time.Duration // found, and not yet told to the database
+	mu     sync.Mutex
+	last   time.Time
+	passed time.Duration
+	step   time.Duration // found, and not yet told to the database
+}
+
+func newClockWatch(c clock.Clock, bound time.Duration) *clockWatch {
+	start := c.Now()
+	w := &clockWatch{bound: bound, read: func() (time.Time, time.Duration) {
+		now := c.Now()
+		return now.Round(0), now.Sub(start)
+	}}
+	w.look()
+	return w
 }
 
 // look gives the step that is to be told; zero: none.
 func (w *clockWatch) look() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now := w.clock.Now()
+	now, passed := w.read()
 	if !w.last.IsZero() {
-		passed := now.Sub(w.last) // by the monotonic readings
-		if step := now.Round(0).Sub(w.last.Round(0)) - passed; step.Abs() > w.bound {
+		if step := now.Sub(w.last) - (passed - w.passed); step.Abs() > w.bound {
 			w.step = step
 		}
 	}
-	w.last = now
+	w.last, w.passed = now, passed
 	return w.step
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -40,6 +41,8 @@ type Options struct {
 	// Conns bounds the ordinary pool, WorkConns the one kept for commands and plan ends; zero
 	// takes 12 and 6.
 	Conns, WorkConns int32
+	// Dial replaces the way to the database, in tests of nodes that lose theirs; nil: the network's.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
 // Open connects and checks that the schema is the one this program was built for; see
@@ -48,11 +51,11 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Clock == nil {
 		o.Clock = clock.System()
 	}
-	pool, err := openPool(ctx, o.URL, max(o.Conns, 0), 12, "simwarden")
+	pool, err := openPool(ctx, o, max(o.Conns, 0), 12, "simwarden")
 	if err != nil {
 		return nil, err
 	}
-	work, err := openPool(ctx, o.URL, max(o.WorkConns, 0), 6, "simwarden-work")
+	work, err := openPool(ctx, o, max(o.WorkConns, 0), 6, "simwarden-work")
 	if err != nil {
 		pool.Close()
 		return nil, err
@@ -60,14 +63,13 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	// After an import no SIM is settled yet, and statistics of that moment make the planner choose
 	// a scan of the whole table for each batch of readings. A plan that does not look at them is
 	// right at any time.
-	touch, err := openPool(ctx, o.URL, touchConns, touchConns, "simwarden-touch", "plan_cache_mode", "force_generic_plan")
+	touch, err := openPool(ctx, o, touchConns, touchConns, "simwarden-touch", "plan_cache_mode", "force_generic_plan")
 	if err != nil {
 		pool.Close()
 		work.Close()
 		return nil, err
 	}
-	s := &Store{pool: pool, work: work, touch: touch, clock: o.Clock, watch: &clockWatch{clock: o.Clock, bound: o.ClockBound}}
-	s.watch.look()
+	s := &Store{pool: pool, work: work, touch: touch, clock: o.Clock, watch: newClockWatch(o.Clock, o.ClockBound)}
 	if err := s.CheckVersion(ctx); err != nil {
 		s.Close()
 		return nil, err
@@ -91,8 +93,8 @@ func (s *Store) Now() time.Time { return s.clock.Now().UTC().Truncate(time.Micro
 // Ping says whether the database answers.
 func (s *Store) Ping(ctx context.Context) error { return s.pool.Ping(ctx) }
 
-func openPool(ctx context.Context, url string, conns, byDefault int32, name string, params ...string) (*pgxpool.Pool, error) {
-	cfg, err := pgxpool.ParseConfig(url)
+func openPool(ctx context.Context, o Options, conns, byDefault int32, name string, params ...string) (*pgxpool.Pool, error) {
+	cfg, err := pgxpool.ParseConfig(o.URL)
 	if err != nil {
 		return nil, fmt.Errorf("database url: %w", redactURL(err))
 	}
@@ -110,6 +112,9 @@ func openPool(ctx context.Context, url string, conns, byDefault int32, name stri
 		cfg.ConnConfig.RuntimeParams[params[i]] = params[i+1]
 	}
 	cfg.ConnConfig.ConnectTimeout = 10 * time.Second
+	if o.Dial != nil {
+		cfg.ConnConfig.DialFunc = o.Dial
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("database: %w", err)
