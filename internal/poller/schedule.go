@@ -284,7 +284,10 @@ func (s *schedule) finish(t task, due int32) {
 	s.out(slot)
 	if !e.is(flagNudged) {
 		e.due[t.kind] = due
-		e.flags &^= flagAsked
+		// Whoever asked may have asked for several kinds at once: the others have yet to be read.
+		if next, _ := e.next(); next > t.due {
+			e.flags &^= flagAsked
+		}
 	}
 	e.flags &^= flagBusy | flagNudged
 	s.in(slot)
