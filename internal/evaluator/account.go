@@ -34,7 +34,7 @@ func (e *Evaluator) RunAccounts(ctx context.Context) error {
 		case n > 0:
 			continue
 		}
-		if err := e.Clock.Sleep(ctx, pollEvery); err != nil {
+		if err := e.Clock.Sleep(ctx, e.lookEvery(pollEvery)); err != nil {
 			return nil
 		}
 	}

@@ -32,7 +32,7 @@ func (e *Evaluator) RunBulk(ctx context.Context) error {
 		case n > 0:
 			continue
 		}
-		if err := e.Clock.Sleep(ctx, pollEvery); err != nil {
+		if err := e.Clock.Sleep(ctx, e.lookEvery(pollEvery)); err != nil {
 			return nil
 		}
 	}

@@ -26,6 +26,17 @@ type Evaluator struct {
 	Holder string
 	// Interval is how long one periodic pass over the fleet takes; zero: 15 minutes.
 	Interval time.Duration
+	// LookEvery is the pause between two looks for work; zero: 200 ms for requests, a second for the
+	// periodic pass.
+	LookEvery time.Duration
+}
+
+// lookEvery gives the pause between two looks, or byDefault.
+func (e *Evaluator) lookEvery(byDefault time.Duration) time.Duration {
+	if e.LookEvery > 0 {
+		return e.LookEvery
+	}
+	return byDefault
 }
 
 var (
@@ -56,7 +67,7 @@ func (e *Evaluator) Run(ctx context.Context) error {
 		case n > 0:
 			continue
 		}
-		if err := e.Clock.Sleep(ctx, pollEvery); err != nil {
+		if err := e.Clock.Sleep(ctx, e.lookEvery(pollEvery)); err != nil {
 			return nil
 		}
 	}

@@ -33,7 +33,7 @@ func (e *Evaluator) RunPeriodic(ctx context.Context) error {
 		if err := p.tick(ctx); err != nil && ctx.Err() == nil {
 			e.Log.Error("periodic evaluation", "error", err)
 		}
-		if err := e.Clock.Sleep(ctx, periodicTick); err != nil {
+		if err := e.Clock.Sleep(ctx, e.lookEvery(periodicTick)); err != nil {
 			return nil
 		}
 	}

@@ -21,6 +21,8 @@ type Sweeper struct {
 	Store *store.Store
 	Clock clock.Clock
 	Log   *slog.Logger
+	// Every is the longest pause between two sweeps; zero: a second.
+	Every time.Duration
 
 	ends, resets aside
 	held         bool // by the clock guard, at the last look
@@ -43,7 +45,7 @@ const (
 func (s *Sweeper) Run(ctx context.Context) error {
 	for {
 		n, err := s.Sweep(ctx)
-		pause := sweepEvery
+		pause := s.every()
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -62,14 +64,21 @@ func (s *Sweeper) Run(ctx context.Context) error {
 
 func (s *Sweeper) untilNext(ctx context.Context) time.Duration {
 	if s.held {
-		return sweepEvery
+		return s.every()
 	}
 	now := s.Store.Now()
 	next, err := s.Store.NextPlanInstant(ctx, append(s.ends.until(now), s.resets.until(now)...)...)
 	if err != nil || next.IsZero() {
-		return sweepEvery
+		return s.every()
 	}
-	return min(max(next.Sub(s.Clock.Now()), 20*time.Millisecond), sweepEvery)
+	return min(max(next.Sub(s.Clock.Now()), 20*time.Millisecond), s.every())
+}
+
+func (s *Sweeper) every() time.Duration {
+	if s.Every > 0 {
+		return s.Every
+	}
+	return sweepEvery
 }
 
 // Sweep handles one batch of each that is due: ends, resets, renewals whose wallet has got more, and
