@@ -24,8 +24,8 @@ type Sweeper struct {
 	// Every is the longest pause between two sweeps; zero: a second.
 	Every time.Duration
 
-	ends, resets aside
-	held         bool // by the clock guard, at the last look
+	ends, starts, resets aside
+	held                 bool // by the clock guard, at the last look
 }
 
 var (
@@ -35,7 +35,7 @@ var (
 )
 
 const (
-	sweepBatch = 200
+	sweepBatch = 500
 	sweepEvery = time.Second
 )
 
@@ -81,23 +81,27 @@ func (s *Sweeper) every() time.Duration {
 	return sweepEvery
 }
 
-// Sweep handles one batch of each that is due: ends, resets, renewals whose wallet has got more, and
+// Sweep handles one batch of each that is due: ends, starts of what has waited, resets, renewals whose wallet has got more, and
 // holds of money that have expired. It gives how many.
 func (s *Sweeper) Sweep(ctx context.Context) (int, error) {
 	lapsed, err := s.sweepEnds(ctx)
 	if err != nil {
 		return 0, err
 	}
+	started, err := s.sweepStarts(ctx)
+	if err != nil {
+		return lapsed + started, err
+	}
 	reset, err := s.sweepResets(ctx)
 	if err != nil {
-		return lapsed + reset, err
+		return lapsed + started + reset, err
 	}
 	renewed, err := s.sweepRenewals(ctx)
 	if err != nil {
-		return lapsed + reset + renewed, err
+		return lapsed + started + reset + renewed, err
 	}
 	released, err := s.sweepHolds(ctx)
-	return lapsed + reset + renewed + released, err
+	return lapsed + started + reset + renewed + released, err
 }
 
 func (s *Sweeper) sweepEnds(ctx context.Context) (int, error) {
@@ -156,7 +160,9 @@ type changes struct {
 func (c *changes) asset(ctx context.Context, a store.Asset, live []simwarden.Subscription, plans map[simwarden.PlanID]simwarden.Plan) error {
 	var current, queue []simwarden.Subscription
 	codes := map[simwarden.SubscriptionID]string{}
+	realName := map[simwarden.SubscriptionID]bool{}
 	for _, b := range live {
+		realName[b.ID] = b.Activation == simwarden.ActivateRealName
 		codes[b.ID] = b.PlanCode
 		if b.State == simwarden.SubscriptionQueued {
 			queue = append(queue, b)
@@ -176,8 +182,13 @@ func (c *changes) asset(ctx context.Context, a store.Asset, live []simwarden.Sub
 	}
 	var lastMain, lastStarted simwarden.SubscriptionID
 	for _, started := range result.Started {
-		if _, err := c.tx.StartSubscription(ctx, started.ID, started.StartAt, started.EndAt, started.NextResetAt); err != nil {
+		if _, err := c.tx.StartSubscription(ctx, started.ID, started.StartAt, started.EndAt, started.NextResetAt, started.AnchorDay); err != nil {
 			return err
+		}
+		if realName[started.ID] { // it was no plan until now
+			if err := c.tx.MarkPlanned(ctx, a); err != nil {
+				return err
+			}
 		}
 		lastStarted = started.ID
 		c.events = append(c.events, store.NewEvent{Kind: store.EventPlanActivated, SIMID: a.SIMID, Actor: reconcile.System,
@@ -197,7 +208,7 @@ func (c *changes) asset(ctx context.Context, a store.Asset, live []simwarden.Sub
 	case renewed:
 		c.judge(a, simwarden.SceneToppedUp, lastStarted)
 	case len(result.Started) > 0:
-		c.judge(a, simwarden.SceneQueuedActivated, lastStarted)
+		c.judge(a, sceneOfStart(result.Started), lastStarted)
 	case len(result.Expired) > 0:
 		c.judge(a, simwarden.ScenePlanCheck, result.Expired[len(result.Expired)-1].ID)
 	}
