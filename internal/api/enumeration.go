@@ -6,6 +6,7 @@ import (
 
 	"github.com/simwarden/simwarden"
 	"github.com/simwarden/simwarden/carrier"
+	"github.com/simwarden/simwarden/internal/store"
 )
 
 var (
@@ -45,6 +46,7 @@ func (s *Service) Enumerations() map[string][]string {
 		"validity_unit":      texts(validityUnits),
 		"reset":              texts(resetKinds),
 		"subscription_state": texts(simwarden.SubscriptionStates()),
+		"bulk_outcome":       texts(store.BulkOutcomes()),
 		"error_class":        texts(carrier.Classes()),
 		"carrier_outcome":    texts(carrierOutcomes),
 		"driver":             carrier.Names(),

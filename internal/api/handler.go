@@ -117,6 +117,7 @@ func newREST(o Options, mux *http.ServeMux) error {
 	r.wallets()
 	r.margins()
 	r.commands()
+	r.bulks()
 	r.records()
 	r.alerts()
 	r.audit()
@@ -178,7 +179,9 @@ type items[T any] struct {
 // on binds one operation: its errors go through the table of problems.
 func on[I, B any](r *rest, op huma.Operation, do func(context.Context, *I) (B, error)) {
 	op.Path = Prefix + op.Path
-	op.MaxBodyBytes = maxBodyBytes
+	if op.MaxBodyBytes == 0 {
+		op.MaxBodyBytes = maxBodyBytes
+	}
 	// Longer than a request may take: a read deadline that passes while the operation works would
 	// cancel it.
 	op.BodyReadTimeout = requestTimeout + requestTimeout/2

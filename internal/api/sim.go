@@ -24,6 +24,21 @@ type SIMQuery struct {
 
 const maxSearch = 64
 
+// check says what is wrong with a query, but for its account, page and cursor.
+func (q SIMQuery) check() error {
+	switch {
+	case q.State != "" && !isOneOf(q.State, simwarden.States()):
+		return notOneOf("state", q.State, simwarden.States())
+	case q.Desired != "" && !isOneOf(q.Desired, desires):
+		return notOneOf("desired", q.Desired, desires)
+	case q.Reason != "" && !isOneOf(q.Reason, simwarden.Reasons()):
+		return notOneOf("reason", q.Reason, simwarden.Reasons())
+	case len(q.Search) > maxSearch:
+		return badInput("a search of %d characters: give at most %d", len(q.Search), maxSearch)
+	}
+	return nil
+}
+
 // SIMs lists SIMs in the order in which they were added.
 func (s *Service) SIMs(ctx context.Context, q SIMQuery) (Page[store.SIM], error) {
 	limit, err := pageLimit(q.Limit)
@@ -38,15 +53,8 @@ func (s *Service) SIMs(ctx context.Context, q SIMQuery) (Page[store.SIM], error)
 	if err != nil {
 		return Page[store.SIM]{}, err
 	}
-	switch {
-	case q.State != "" && !isOneOf(q.State, simwarden.States()):
-		return Page[store.SIM]{}, notOneOf("state", q.State, simwarden.States())
-	case q.Desired != "" && !isOneOf(q.Desired, desires):
-		return Page[store.SIM]{}, notOneOf("desired", q.Desired, desires)
-	case q.Reason != "" && !isOneOf(q.Reason, simwarden.Reasons()):
-		return Page[store.SIM]{}, notOneOf("reason", q.Reason, simwarden.Reasons())
-	case len(q.Search) > maxSearch:
-		return Page[store.SIM]{}, badInput("a search of %d characters: give at most %d", len(q.Search), maxSearch)
+	if err := q.check(); err != nil {
+		return Page[store.SIM]{}, err
 	}
 	rows, err := s.Store.SIMs(ctx, store.SIMFilter{AccountID: account, State: q.State, Desired: q.Desired, Reason: q.Reason,
 		Drifting: q.Drifting, Paused: q.Paused, Search: q.Search, After: simwarden.SIMID(after), Limit: limit + 1})

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -102,6 +104,9 @@ func (s *Store) FindICCIDs(ctx context.Context, iccids []simwarden.ICCID) (map[s
 		}
 		return flush(isExact)
 	}
+	iccids = slices.Clone(iccids)
+	slices.SortFunc(iccids, func(a, b simwarden.ICCID) int { return strings.Compare(a.String(), b.String()) })
+	iccids = slices.Compact(iccids) // one that is named twice is one SIM
 	for _, iccid := range iccids {
 		if err := add(iccid.String(), iccid, true); err != nil {
 			return nil, err
