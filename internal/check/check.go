@@ -76,7 +76,7 @@ type Looked struct {
 	Limits   int `json:"limits"` // in enforce
 }
 
-// Run checks V1 to V7, V9, V11, V12, V14, V15 and, of V18, the records. The error is one of reading, never a finding.
+// Run checks V1 to V7, V9, V11 to V15 and V18. The error is one of reading, never a finding.
 func Run(ctx context.Context, in Input) (Report, error) {
 	if in.DB == nil {
 		conn, err := pgx.Connect(ctx, in.URL)
@@ -92,7 +92,7 @@ func Run(ctx context.Context, in Input) (Report, error) {
 	c.report.Looked.Lines = len(c.Lines)
 	for _, step := range []func(context.Context) error{
 		c.load, c.causes, c.deviceCauses, c.oneRequestAnAttempt, c.oneAtATime, c.readBeforeResend, c.judgedAfresh, c.terminalIsTheEnd, c.limitsAreKept,
-		c.waitsAreKept, c.pausesAreKept, c.lapses, c.holdsAreKept, c.book, c.recordsAreThere, c.calm,
+		c.waitsAreKept, c.pausesAreKept, c.lapses, c.guardsHold, c.holdsAreKept, c.book, c.recordsAreThere, c.auditIsRight, c.calm,
 	} {
 		if err := step(ctx); err != nil {
 			return c.report, fmt.Errorf("check: %w", err)
