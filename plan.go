@@ -26,32 +26,59 @@ const (
 // ValidityUnit is the unit in which a plan's validity is counted (L4).
 type ValidityUnit string
 
-// The units. ValiditySeconds exists for demonstrations and tests of real speed.
+// The units. ValidityBilling lasts to the end of a billing month, which begins on the plan's
+// AnchorDay; ValiditySeconds exists for demonstrations and tests of real speed.
 const (
 	ValidityDays     ValidityUnit = "days"
 	ValidityMonths   ValidityUnit = "months"
 	ValidityMonthEnd ValidityUnit = "month_end"
+	ValidityBilling  ValidityUnit = "billing_month"
 	ValiditySeconds  ValidityUnit = "seconds"
 )
+
+// ValidityUnits lists every unit of validity.
+func ValidityUnits() []ValidityUnit {
+	return []ValidityUnit{ValidityDays, ValidityMonths, ValidityMonthEnd, ValidityBilling, ValiditySeconds}
+}
 
 // ResetKind says when a plan's allowance is full again (L4, L5).
 type ResetKind string
 
-// The kinds of reset. ResetCycle repeats every ResetEvery ResetUnit from the subscription's start.
+// The kinds of reset. ResetCycle repeats every ResetDays days from the subscription's start,
+// ResetBilling at local midnight of the plan's AnchorDay.
 const (
 	ResetNone          ResetKind = "none"
 	ResetCalendarMonth ResetKind = "calendar_month"
+	ResetBilling       ResetKind = "billing_month"
 	ResetCycle         ResetKind = "cycle"
 )
+
+// ResetKinds lists every kind of reset.
+func ResetKinds() []ResetKind {
+	return []ResetKind{ResetNone, ResetCalendarMonth, ResetBilling, ResetCycle}
+}
 
 // Activation says when a bought plan begins (L4).
 type Activation string
 
-// The activation modes.
+// The activation modes. ActivateNow begins at once and is refused where a main plan is in force or
+// queued; ActivateAfterCurrent begins when the plans before it have ended, at once where there are
+// none. ActivateFirstUse waits besides for the first usage after the purchase, ActivateRealName until
+// a SIM of the asset is verified.
 const (
 	ActivateNow          Activation = "now"
 	ActivateAfterCurrent Activation = "after_current"
+	ActivateFirstUse     Activation = "first_use"
+	ActivateRealName     Activation = "realname"
 )
+
+// Activations lists every activation mode.
+func Activations() []Activation {
+	return []Activation{ActivateNow, ActivateAfterCurrent, ActivateFirstUse, ActivateRealName}
+}
+
+// Waits says that a plan so activated waits for more than the end of the one before it.
+func (a Activation) Waits() bool { return a == ActivateFirstUse || a == ActivateRealName }
 
 // UnlimitedBytes is the allowance of a plan without a data limit.
 const UnlimitedBytes int64 = -1
@@ -69,6 +96,15 @@ type Plan struct {
 	Reset          ResetKind    `json:"reset"`
 	// ResetDays is the length of a ResetCycle in days.
 	ResetDays int `json:"reset_days,omitempty"`
+	// AnchorDay is the day of the month, 1 to 31, at whose local midnight a billing month begins, in
+	// a shorter month its last day: 27 for China Unicom's, which runs to the 26th. 0 where neither
+	// validity nor reset counts billing months.
+	AnchorDay int `json:"anchor_day,omitempty"`
+	// Activation is when it begins; empty is now for an add-on, after_current for a main plan.
+	Activation Activation `json:"activation,omitempty"`
+	// ActivateByDays is after how many days, in Zone, one that waits for its first use or real name
+	// begins without; 0 for never.
+	ActivateByDays int `json:"activate_by_days,omitempty"`
 	// Zone is the IANA zone in which days and months are counted.
 	Zone string `json:"zone"`
 	// PriceMinor is what it costs, in minor units of Currency (ISO 4217), which is empty where the
@@ -112,9 +148,17 @@ type Subscription struct {
 	StartAt time.Time `json:"start_at,omitzero"`
 	EndAt   time.Time `json:"end_at,omitzero"`
 	// NextResetAt is when the allowance is full again; zero for never. UTC.
-	NextResetAt    time.Time `json:"next_reset_at,omitzero"`
-	AllowanceBytes int64     `json:"allowance_bytes"`
-	UsedBytes      int64     `json:"used_bytes"`
+	NextResetAt time.Time `json:"next_reset_at,omitzero"`
+	// AnchorDay is the day of the month that a chain of plans in months keeps, so that 28 February is
+	// followed by 31 March; 0 for other units and while queued.
+	AnchorDay int `json:"anchor_day,omitempty"`
+	// Activation is what a queued one waits for. ReadyAt is when that came about, ActivateBy when it
+	// begins without; zero for not yet and never. UTC.
+	Activation     Activation `json:"activation,omitempty"`
+	ReadyAt        time.Time  `json:"ready_at,omitzero"`
+	ActivateBy     time.Time  `json:"activate_by,omitzero"`
+	AllowanceBytes int64      `json:"allowance_bytes"`
+	UsedBytes      int64      `json:"used_bytes"`
 	// Renew says that it is bought again at its end, as RenewPlanID where that is set, else as the
 	// same plan (M2).
 	Renew       bool   `json:"renew,omitempty"`
@@ -126,4 +170,17 @@ type Subscription struct {
 func (s Subscription) InForce(t time.Time) bool {
 	return (s.State == SubscriptionActive || s.State == SubscriptionExhausted) &&
 		!t.Before(s.StartAt) && t.Before(s.EndAt)
+}
+
+// MayBegin says from when on a queued subscription may begin: zero where it waits for nothing but
+// the plan before it. It is false where what it waits for has not come about by the instant.
+func (s Subscription) MayBegin(t time.Time) (time.Time, bool) {
+	if !s.Activation.Waits() {
+		return time.Time{}, true
+	}
+	from := s.ReadyAt
+	if from.IsZero() || !s.ActivateBy.IsZero() && s.ActivateBy.Before(from) {
+		from = s.ActivateBy
+	}
+	return from, !from.IsZero() && !from.After(t)
 }

@@ -17,9 +17,8 @@ var (
 	unplanned       = []simwarden.UnplannedPolicy{simwarden.UnplannedLeave, simwarden.UnplannedSuspend}
 	driftPolicies   = []simwarden.DriftPolicy{simwarden.DriftEnforce, simwarden.DriftAlert, simwarden.DriftAdopt}
 	planKinds       = []simwarden.PlanKind{simwarden.PlanMain, simwarden.PlanAddon}
-	validityUnits   = []simwarden.ValidityUnit{simwarden.ValidityDays, simwarden.ValidityMonths, simwarden.ValidityMonthEnd, simwarden.ValiditySeconds}
-	resetKinds      = []simwarden.ResetKind{simwarden.ResetNone, simwarden.ResetCalendarMonth, simwarden.ResetCycle}
 	owners          = []simwarden.Owner{simwarden.OwnerPlatform, simwarden.OwnerPerson, simwarden.OwnerCarrier}
+	differenceKinds = []store.DifferenceKind{store.DifferenceUnknownSIM, store.DifferenceOtherAccount, store.DifferenceNotCharged, store.DifferenceAmount}
 	carrierOutcomes = []carrier.Outcome{carrier.Done, carrier.Accepted}
 )
 
@@ -43,9 +42,12 @@ func (s *Service) Enumerations() map[string][]string {
 		"unplanned":          texts(unplanned),
 		"drift_policy":       texts(driftPolicies),
 		"plan_kind":          texts(planKinds),
-		"validity_unit":      texts(validityUnits),
-		"reset":              texts(resetKinds),
+		"validity_unit":      texts(simwarden.ValidityUnits()),
+		"reset":              texts(simwarden.ResetKinds()),
+		"activation":         texts(simwarden.Activations()),
 		"subscription_state": texts(simwarden.SubscriptionStates()),
+		"transaction_kind":   texts(simwarden.TransactionKinds()),
+		"difference_kind":    texts(differenceKinds),
 		"bulk_outcome":       texts(store.BulkOutcomes()),
 		"error_class":        texts(carrier.Classes()),
 		"carrier_outcome":    texts(carrierOutcomes),

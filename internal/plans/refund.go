@@ -85,8 +85,8 @@ func TakeBack(ctx context.Context, tx *store.Tx, r Takeback) (ledger.Transaction
 	if err := tx.Audit(ctx, r.Actor, "refund", b.SIMID, 0, facts); err != nil {
 		return t, err
 	}
-	if b.State == simwarden.SubscriptionQueued {
-		return t, nil
+	if b.State == simwarden.SubscriptionQueued && !b.Activation.Waits() {
+		return t, nil // those behind it begin at the same end as before
 	}
 	return t, afterRefund(ctx, tx, asset, b)
 }
@@ -119,15 +119,17 @@ func afterRefund(ctx context.Context, tx *store.Tx, asset store.Asset, b simward
 		return err
 	}
 	if b.Kind == simwarden.PlanMain {
+		notBefore(live[asset], tx.At)
 		if err := c.asset(ctx, asset, live[asset], plans); err != nil {
 			return err
 		}
 	}
 	// What else has just ended may have asked for a plan check alone, which a pause holds back: the
 	// refund has its own say (E6). Of two judgements of one SIM the last counts.
-	if !c.judged(simwarden.ScenePlanLapsed, simwarden.SceneQueuedActivated, simwarden.SceneToppedUp) {
+	if !c.judged(simwarden.ScenePlanLapsed, simwarden.SceneQueuedActivated, simwarden.SceneToppedUp,
+		simwarden.ScenePlanActivated, simwarden.SceneRealNameActivated) {
 		scene := simwarden.SceneRefunded
-		if b.Kind != simwarden.PlanMain || mainAhead(live[asset], tx.At) {
+		if b.Kind != simwarden.PlanMain || mainRunning(live[asset], tx.At) {
 			scene = simwarden.ScenePlanCheck
 		}
 		c.judge(asset, scene, b.ID)

@@ -106,7 +106,7 @@ func (c *changes) renew(ctx context.Context, a store.Asset, l lapsing, r rules.L
 	renewed := false
 	for n := 0; r.MainEnded && !r.MainInForce; n++ {
 		last := l.byID(lastMain(r))
-		if !last.Renew {
+		if !last.Renew || len(r.Started) < len(l.queue) { // what waits is next, whatever it waits for
 			break
 		}
 		plan, ok := l.plans[renewalPlan(last)]

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/simwarden/simwarden"
@@ -21,7 +22,8 @@ var ErrPlanInvalid = errors.New("this plan cannot be sold")
 
 // maxCount bounds a validity: ten years of days, or of months, or of seconds.
 var maxCount = map[simwarden.ValidityUnit]int{
-	simwarden.ValidityDays: 3660, simwarden.ValidityMonths: 120, simwarden.ValidityMonthEnd: 1, simwarden.ValiditySeconds: 10 * 366 * 86400,
+	simwarden.ValidityDays: 3660, simwarden.ValidityMonths: 120, simwarden.ValidityMonthEnd: 1, simwarden.ValidityBilling: 120,
+	simwarden.ValiditySeconds: 10 * 366 * 86400,
 }
 
 // Check says whether a plan can be sold; the error wraps ErrPlanInvalid and says what to change.
@@ -38,13 +40,13 @@ func Check(p simwarden.Plan) error {
 	case p.AllowanceBytes < simwarden.UnlimitedBytes:
 		return bad("its allowance is %d bytes; give 0 or more, or -1 for no limit", p.AllowanceBytes)
 	case !known:
-		return bad("its validity is in %q; give days, months, month_end or seconds", p.ValidityUnit)
+		return bad("its validity is in %q; give days, months, month_end, billing_month or seconds", p.ValidityUnit)
 	case p.ValidityUnit != simwarden.ValidityMonthEnd && p.ValidityCount < 1:
 		return bad("a validity of %d %s has no length; give 1 or more", p.ValidityCount, p.ValidityUnit)
 	case p.ValidityCount > limit:
 		return bad("a validity of %d %s is too long; the longest is %d", p.ValidityCount, p.ValidityUnit, limit)
-	case p.Reset != simwarden.ResetNone && p.Reset != simwarden.ResetCalendarMonth && p.Reset != simwarden.ResetCycle:
-		return bad("its reset is %q; give none, calendar_month or cycle", p.Reset)
+	case !slices.Contains(simwarden.ResetKinds(), p.Reset):
+		return bad("its reset is %q; give none, calendar_month, billing_month or cycle", p.Reset)
 	case p.Reset == simwarden.ResetCycle && (p.ResetDays < 1 || p.ResetDays > 3660):
 		return bad("a reset cycle needs a length of 1 to 3660 days, not %d", p.ResetDays)
 	case p.Reset != simwarden.ResetCycle && p.ResetDays != 0:
@@ -62,7 +64,7 @@ func Check(p simwarden.Plan) error {
 	if _, err := calendar.LoadZone(p.Zone); err != nil {
 		return bad("%v", err)
 	}
-	return nil
+	return checkModes(p, bad)
 }
 
 // Order is a plan to buy for an asset.
@@ -88,8 +90,10 @@ type Order struct {
 	Renew bool
 }
 
-// Subscribe buys a plan: a main plan begins now where none is in force or queued, and is queued
-// otherwise; an add-on begins at once. The evaluation that follows is written with it (scenes
+// Subscribe buys a plan: a main plan begins now where none is in force or queued and it waits for
+// nothing else, and is queued otherwise; an add-on begins at once. A plan that can begin at once
+// alone is ErrOverlap where another is before it (L4). The evaluation that follows is
+// written with it (scenes
 // plan_activated, topped_up), and what it costs is booked with it (M1): ledger.ErrNoWallet,
 // ErrCurrency, ErrInsufficientFunds, ErrKeyReused. It gives the subscription as written, for a
 // repeated order as it stands.
@@ -128,7 +132,12 @@ func subscribe(ctx context.Context, tx *store.Tx, o Order, pay payment) (simward
 	if o.Plan.Kind == simwarden.PlanMain {
 		scene = simwarden.ScenePlanActivated
 	}
-	if o.Plan.Kind == simwarden.PlanAddon || !mainAhead(live, tx.At) {
+	ahead := mainAhead(live, tx.At)
+	now, err := activate(ctx, tx, &b, o, ahead)
+	if err != nil {
+		return b, err
+	}
+	if now {
 		if err := begin(&b, o, tx.At); err != nil {
 			return b, err
 		}
@@ -141,8 +150,13 @@ func subscribe(ctx context.Context, tx *store.Tx, o Order, pay payment) (simward
 	}
 	err = tx.AddEvents(ctx, []store.NewEvent{{Kind: store.EventSubscribed, SIMID: b.SIMID, Actor: o.By,
 		Data: map[string]any{"subscription_id": b.ID, "plan": b.PlanCode, "state": b.State, "start_at": b.StartAt, "end_at": b.EndAt, "device_id": b.DeviceID}}})
-	if err != nil || b.State == simwarden.SubscriptionQueued {
+	switch {
+	case err != nil:
 		return b, err
+	case b.State == simwarden.SubscriptionQueued && b.Activation == simwarden.ActivateFirstUse && !ahead:
+		scene = simwarden.ScenePlanCheck // it has to run to be used
+	case b.State == simwarden.SubscriptionQueued:
+		return b, nil
 	}
 	_, err = tx.RequestEvaluation(ctx, store.Evaluation{
 		SIMID: b.SIMID, DeviceID: b.DeviceID, Scene: scene, SubscriptionID: b.ID, AskedBy: o.By,
@@ -162,6 +176,9 @@ func begin(b *simwarden.Subscription, o Order, at time.Time) error {
 	}
 	end, reset, err := rules.Period(o.Plan, start)
 	if err != nil {
+		return fmt.Errorf("%w: %w", ErrPlanInvalid, err)
+	}
+	if b.AnchorDay, err = rules.AnchorDay(o.Plan, start, 0); err != nil {
 		return fmt.Errorf("%w: %w", ErrPlanInvalid, err)
 	}
 	if !reset.IsZero() && !reset.After(at) {

@@ -81,8 +81,8 @@ func (s *Sweeper) every() time.Duration {
 	return sweepEvery
 }
 
-// Sweep handles one batch of each that is due: ends, starts of what has waited, resets, renewals whose wallet has got more, and
-// holds of money that have expired. It gives how many.
+// Sweep handles one batch of each that is due: ends, starts of what has waited, resets, renewals whose
+// wallet has got more, and holds of money that have expired. It gives how many.
 func (s *Sweeper) Sweep(ctx context.Context) (int, error) {
 	lapsed, err := s.sweepEnds(ctx)
 	if err != nil {

@@ -47,6 +47,9 @@ type Facts struct {
 	// MainQueued says that a main subscription is queued. Between a plan's end and the sweep that
 	// starts the queued one, no_plan is not concluded (L1, S10).
 	MainQueued bool `json:"main_queued,omitempty"`
+	// AwaitsUse says that the next main plan waits for its first use: the SIM has to run for that, so
+	// no_plan is not concluded (L4).
+	AwaitsUse bool `json:"awaits_use,omitempty"`
 	// LapseHeld says that a main plan whose end has come waits for a person's release (C10): until then
 	// no_plan is not concluded either.
 	LapseHeld bool `json:"lapse_held,omitempty"`

@@ -168,7 +168,7 @@ func TestLapseChain(t *testing.T) {
 			stepped.Started = append(stepped.Started, r.Started...)
 			queue = queue[len(r.Started):]
 			for _, s := range r.Started {
-				current = append(current, simwarden.Subscription{ID: s.ID, Kind: "main", StartAt: s.StartAt, EndAt: s.EndAt})
+				current = append(current, simwarden.Subscription{ID: s.ID, Kind: "main", StartAt: s.StartAt, EndAt: s.EndAt, AnchorDay: s.AnchorDay})
 			}
 			current = slices.DeleteFunc(current, func(s simwarden.Subscription) bool {
 				return slices.ContainsFunc(r.Expired, func(e rules.LapsedSubscription) bool { return e.ID == s.ID })

@@ -85,6 +85,9 @@ func (l *looked) plan(f Facts) {
 	case f.LapseHeld:
 		l.planChangeDue = true
 		saw = fmt.Sprintf("the main plan ended at %s; its lapse waits for a person's release", instant(ended))
+	case f.AwaitsUse:
+		l.check(CheckPlanInForce, "the next main plan begins with its first use", true, time.Time{})
+		return
 	case !f.Scene.IgnoresPause() && sweepDue(f, ended):
 		l.planChangeDue = true
 		saw = fmt.Sprintf("the main plan ended at %s; its end is just being handled", instant(ended))

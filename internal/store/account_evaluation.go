@@ -110,5 +110,5 @@ func (tx *Tx) SetRealName(ctx context.Context, id simwarden.SIMID, status simwar
 	if err != nil {
 		return fmt.Errorf("real-name status of sim %d: %w", id, err)
 	}
-	return nil
+	return tx.wakeVerified(ctx, []int64{int64(id)})
 }

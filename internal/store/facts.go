@@ -29,6 +29,8 @@ type SIMFacts struct {
 	Desired simwarden.Desired
 	Reason  simwarden.Reason
 	Because string
+
+	queued bool // a queued main plan was seen
 }
 
 // Facts locks the SIMs in the order of their ids and gives their facts in the same order; ids
@@ -114,14 +116,16 @@ func (tx *Tx) addSubscriptions(ctx context.Context, sims []SIMFacts) error {
 		return nil
 	}
 	rows, err := tx.Query(ctx, `
-		SELECT b.id, coalesce(b.sim_id, 0), coalesce(b.device_id, 0), b.kind, p.code, b.start_at, b.end_at, b.allowance_bytes, b.used_bytes, b.state = 'queued', b.guard_id IS NOT NULL
+		SELECT b.id, coalesce(b.sim_id, 0), coalesce(b.device_id, 0), b.kind, p.code, b.start_at, b.end_at, b.allowance_bytes, b.used_bytes, b.guard_id IS NOT NULL,
+			CASE WHEN b.state <> 'queued' THEN '' WHEN least(b.ready_at, b.activate_by) <= $3 THEN 'after_current' ELSE b.activation END
 		FROM subscription b JOIN plan p ON p.id = b.plan_id
 		WHERE b.sim_id = ANY($1) AND (b.state IN ('active', 'exhausted') OR b.state = 'queued' AND b.kind = 'main')
 		UNION ALL
-		SELECT b.id, coalesce(b.sim_id, 0), coalesce(b.device_id, 0), b.kind, p.code, b.start_at, b.end_at, b.allowance_bytes, b.used_bytes, b.state = 'queued', b.guard_id IS NOT NULL
+		SELECT b.id, coalesce(b.sim_id, 0), coalesce(b.device_id, 0), b.kind, p.code, b.start_at, b.end_at, b.allowance_bytes, b.used_bytes, b.guard_id IS NOT NULL,
+			CASE WHEN b.state <> 'queued' THEN '' WHEN least(b.ready_at, b.activate_by) <= $3 THEN 'after_current' ELSE b.activation END
 		FROM subscription b JOIN plan p ON p.id = b.plan_id
 		WHERE b.device_id = ANY($2) AND (b.state IN ('active', 'exhausted') OR b.state = 'queued' AND b.kind = 'main')
-		ORDER BY 7, 1`, simIDs, deviceIDs)
+		ORDER BY 7, 1`, simIDs, deviceIDs, tx.At) // what is queued comes last, in its order
 	if err != nil {
 		return fmt.Errorf("subscriptions of %d sims: %w", len(sims), err)
 	}
@@ -131,8 +135,9 @@ func (tx *Tx) addSubscriptions(ctx context.Context, sims []SIMFacts) error {
 		var sim simwarden.SIMID
 		var device simwarden.DeviceID
 		var start, end *time.Time
-		var queued, held bool
-		if err := rows.Scan(&b.ID, &sim, &device, &b.Kind, &b.PlanCode, &start, &end, &b.AllowanceBytes, &b.UsedBytes, &queued, &held); err != nil {
+		var held bool
+		var waits simwarden.Activation
+		if err := rows.Scan(&b.ID, &sim, &device, &b.Kind, &b.PlanCode, &start, &end, &b.AllowanceBytes, &b.UsedBytes, &held, &waits); err != nil {
 			return fmt.Errorf("subscriptions of %d sims: %w", len(sims), err)
 		}
 		b.StartAt, b.EndAt = timeOf(start), timeOf(end)
@@ -141,8 +146,8 @@ func (tx *Tx) addSubscriptions(ctx context.Context, sims []SIMFacts) error {
 			of = byDevice[device]
 		}
 		for _, i := range of {
-			if queued {
-				sims[i].Facts.MainQueued = true
+			if waits != "" {
+				sims[i].queue(waits)
 				continue
 			}
 			sims[i].Facts.LapseHeld = sims[i].Facts.LapseHeld || held && b.Kind == simwarden.PlanMain
@@ -175,10 +180,10 @@ func (tx *Tx) addLastEnds(ctx context.Context, sims []SIMFacts) error {
 	}
 	rows, err := tx.Query(ctx, `
 		SELECT sim_id, 0, max(CASE WHEN state = 'expired' THEN end_at ELSE ended_at END) FROM subscription
-		WHERE sim_id = ANY($1) AND kind = 'main' AND ended_at IS NOT NULL GROUP BY sim_id
+		WHERE sim_id = ANY($1) AND kind = 'main' AND ended_at IS NOT NULL AND start_at IS NOT NULL GROUP BY sim_id
 		UNION ALL
 		SELECT 0, device_id, max(CASE WHEN state = 'expired' THEN end_at ELSE ended_at END) FROM subscription
-		WHERE device_id = ANY($2) AND kind = 'main' AND ended_at IS NOT NULL GROUP BY device_id`, simIDs, deviceIDs)
+		WHERE device_id = ANY($2) AND kind = 'main' AND ended_at IS NOT NULL AND start_at IS NOT NULL GROUP BY device_id`, simIDs, deviceIDs)
 	if err != nil {
 		return fmt.Errorf("last plans of %d sims: %w", len(sims), err)
 	}
@@ -200,6 +205,22 @@ func (tx *Tx) addLastEnds(ctx context.Context, sims []SIMFacts) error {
 		sims[i].Facts.LastPlanEndedAt = ends[key]
 	}
 	return rows.Err()
+}
+
+// queue takes in the asset's queued main plans, in their order: of the first is said what it waits
+// for, since those behind it wait for that too (L4).
+func (f *SIMFacts) queue(waits simwarden.Activation) {
+	if f.queued {
+		return
+	}
+	f.queued = true
+	switch waits {
+	case simwarden.ActivateFirstUse:
+		f.Facts.AwaitsUse = true
+	case simwarden.ActivateRealName: // no plan until then
+	default:
+		f.Facts.MainQueued = true
+	}
 }
 
 func hasMain(subs []rules.SubscriptionFact) bool {

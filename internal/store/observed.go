@@ -60,6 +60,13 @@ func (tx *Tx) WriteStates(ctx context.Context, rows []StateRow) error {
 		if err != nil {
 			return fmt.Errorf("write %d real-name statuses: %w", len(realIDs), err)
 		}
+		var verified []int64
+		for i, status := range real {
+			if status == string(simwarden.RealNameVerified) {
+				verified = append(verified, realIDs[i])
+			}
+		}
+		return tx.wakeVerified(ctx, verified)
 	}
 	return nil
 }

@@ -14,22 +14,28 @@ import (
 var ErrPlanExists = errors.New("a plan with this code exists already")
 
 const planColumns = `p.id, p.code, p.name, p.kind, p.allowance_bytes, p.validity_unit, p.validity_count, p.reset, p.reset_days, p.zone,
-	coalesce(p.price_minor, 0), coalesce(p.currency, '')`
+	coalesce(p.price_minor, 0), coalesce(p.currency, ''), p.anchor_day, p.activation, p.activate_by_days`
 
 func scanPlan(row pgx.Row) (simwarden.Plan, error) {
 	var p simwarden.Plan
 	err := one(row, &p.ID, &p.Code, &p.Name, &p.Kind, &p.AllowanceBytes, &p.ValidityUnit, &p.ValidityCount, &p.Reset, &p.ResetDays, &p.Zone,
-		&p.PriceMinor, &p.Currency)
+		&p.PriceMinor, &p.Currency, &p.AnchorDay, &p.Activation, &p.ActivateByDays)
 	return p, err
 }
 
 // AddPlan adds a plan; the caller has checked its fields. ErrPlanExists where the code is taken.
 func (tx *Tx) AddPlan(ctx context.Context, p simwarden.Plan) (simwarden.Plan, error) {
+	if p.Activation == "" {
+		p.Activation = simwarden.ActivateAfterCurrent
+		if p.Kind == simwarden.PlanAddon {
+			p.Activation = simwarden.ActivateNow
+		}
+	}
 	err := tx.QueryRow(ctx, `
-		INSERT INTO plan (code, name, kind, allowance_bytes, validity_unit, validity_count, reset, reset_days, zone, created_at, price_minor, currency)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, CASE WHEN $12 <> '' THEN $11::bigint END, nullif($12, '')) RETURNING id`,
+		INSERT INTO plan (code, name, kind, allowance_bytes, validity_unit, validity_count, reset, reset_days, zone, created_at, price_minor, currency, anchor_day, activation, activate_by_days)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, CASE WHEN $12 <> '' THEN $11::bigint END, nullif($12, ''), $13, $14, $15) RETURNING id`,
 		p.Code, p.Name, string(p.Kind), p.AllowanceBytes, string(p.ValidityUnit), p.ValidityCount, string(p.Reset), p.ResetDays, p.Zone, tx.At,
-		p.PriceMinor, p.Currency).Scan(&p.ID)
+		p.PriceMinor, p.Currency, p.AnchorDay, string(p.Activation), p.ActivateByDays).Scan(&p.ID)
 	if IsUnique(err, "plan_code_key") {
 		return p, fmt.Errorf("%w: %q", ErrPlanExists, p.Code)
 	}

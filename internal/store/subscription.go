@@ -21,13 +21,15 @@ type Asset struct {
 var ErrImportedBefore = errors.New("imported before")
 
 const subscriptionColumns = `b.id, coalesce(b.sim_id, 0), coalesce(b.device_id, 0), b.plan_id, p.code, b.kind, b.state,
-	b.start_at, b.end_at, b.next_reset_at, b.allowance_bytes, b.used_bytes, b.renew, coalesce(b.renew_plan_id, 0)`
+	b.start_at, b.end_at, b.next_reset_at, b.allowance_bytes, b.used_bytes, b.renew, coalesce(b.renew_plan_id, 0),
+	b.anchor_day, b.activation, b.ready_at, b.activate_by`
 
 func scanSubscription(row pgx.Row) (simwarden.Subscription, error) {
 	var b simwarden.Subscription
-	var start, end, reset *time.Time
+	var start, end, reset, ready, by *time.Time
 	err := one(row, &b.ID, &b.SIMID, &b.DeviceID, &b.PlanID, &b.PlanCode, &b.Kind, &b.State, &start, &end, &reset, &b.AllowanceBytes, &b.UsedBytes,
-		&b.Renew, &b.RenewPlanID)
+		&b.Renew, &b.RenewPlanID, &b.AnchorDay, &b.Activation, &ready, &by)
+	b.ReadyAt, b.ActivateBy = timeOf(ready), timeOf(by)
 	b.StartAt, b.EndAt, b.NextResetAt = timeOf(start), timeOf(end), timeOf(reset)
 	return b, err
 }
@@ -98,7 +100,7 @@ func (tx *Tx) SubscriptionByID(ctx context.Context, id simwarden.SubscriptionID)
 }
 
 // AddSubscription writes a bought plan as it stands in b (queued, or active with its bounds) and
-// marks the asset as planned. importRef, where not empty, makes a second import of the same row
+// marks the asset as planned, unless it waits for a real name, which is no plan yet (E2). importRef, where not empty, makes a second import of the same row
 // ErrImportedBefore. A plan of a SIM's own is refused with ErrBound where the SIM has come into a device
 // since its asset was looked up: nothing would use it. The asset's lock is the caller's.
 func (tx *Tx) AddSubscription(ctx context.Context, b simwarden.Subscription, by, importRef string) (simwarden.SubscriptionID, error) {
@@ -113,32 +115,28 @@ func (tx *Tx) AddSubscription(ctx context.Context, b simwarden.Subscription, by,
 			return 0, fmt.Errorf("add subscription to sim %d: %w", b.SIMID, ErrBound)
 		}
 	}
+	if b.Activation == "" {
+		b.Activation = simwarden.ActivateAfterCurrent
+	}
 	var id simwarden.SubscriptionID
 	err := tx.QueryRow(ctx, `
-		INSERT INTO subscription (sim_id, device_id, plan_id, kind, state, start_at, end_at, next_reset_at, allowance_bytes, used_bytes, bought_at, bought_by, import_ref, renew, renew_plan_id, hasty_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+		INSERT INTO subscription (sim_id, device_id, plan_id, kind, state, start_at, end_at, next_reset_at, allowance_bytes, used_bytes, bought_at, bought_by, import_ref, renew, renew_plan_id, hasty_at, anchor_day, activation, ready_at, activate_by, wake_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $20)
 		ON CONFLICT (import_ref) WHERE import_ref IS NOT NULL DO NOTHING RETURNING id`,
 		nullID(int64(b.SIMID)), nullID(int64(b.DeviceID)), b.PlanID, string(b.Kind), string(b.State),
 		nullTime(b.StartAt), nullTime(b.EndAt), nullTime(b.NextResetAt), b.AllowanceBytes, b.UsedBytes, tx.At, by, ref,
-		b.Renew, nullID(int64(b.RenewPlanID)), hastyAt(b, ref != nil, tx.At)).Scan(&id)
+		b.Renew, nullID(int64(b.RenewPlanID)), hastyAt(b, ref != nil, tx.At),
+		b.AnchorDay, string(b.Activation), nullTime(b.ReadyAt), nullTime(b.ActivateBy)).Scan(&id)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return 0, fmt.Errorf("subscription %q: %w", importRef, ErrImportedBefore)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("add subscription: %w", err)
 	}
-	if b.Kind != simwarden.PlanMain {
+	if b.Kind != simwarden.PlanMain || b.State == simwarden.SubscriptionQueued && b.Activation == simwarden.ActivateRealName {
 		return id, nil
 	}
-	if b.DeviceID != 0 {
-		_, err = tx.Exec(ctx, `UPDATE device SET ever_planned = true WHERE id = $1 AND NOT ever_planned`, b.DeviceID)
-	} else {
-		_, err = tx.Exec(ctx, `UPDATE sim SET ever_planned = true WHERE id = $1 AND NOT ever_planned`, b.SIMID)
-	}
-	if err != nil {
-		return 0, fmt.Errorf("add subscription: %w", err)
-	}
-	return id, nil
+	return id, tx.MarkPlanned(ctx, Asset{SIMID: b.SIMID, DeviceID: b.DeviceID})
 }
 
 // TakeLapsed locks up to limit subscriptions whose end has come, the earliest first, for the rest of
@@ -175,11 +173,15 @@ func (tx *Tx) EndSubscription(ctx context.Context, id simwarden.SubscriptionID, 
 	return tag.RowsAffected() == 1, nil
 }
 
-// StartSubscription makes a queued one active with its bounds; false where it was not queued.
-func (tx *Tx) StartSubscription(ctx context.Context, id simwarden.SubscriptionID, start, end, nextReset time.Time) (bool, error) {
+// StartSubscription makes a queued one active with its bounds, exhausted where what was used since
+// its start has used it up already; false where it was not queued. anchorDay is the day of the month
+// that its months keep, 0 for other units.
+func (tx *Tx) StartSubscription(ctx context.Context, id simwarden.SubscriptionID, start, end, nextReset time.Time, anchorDay int) (bool, error) {
 	tag, err := tx.Exec(ctx, `
-		UPDATE subscription SET state = 'active', start_at = $2, end_at = $3, next_reset_at = $4 WHERE id = $1 AND state = 'queued'`,
-		id, start, end, nullTime(nextReset))
+		UPDATE subscription SET state = CASE WHEN allowance_bytes >= 0 AND used_bytes > 0 AND used_bytes >= allowance_bytes THEN 'exhausted' ELSE 'active' END,
+			start_at = $2, end_at = $3, next_reset_at = $4, anchor_day = $5, wake_at = NULL
+		WHERE id = $1 AND state = 'queued'`,
+		id, start, end, nullTime(nextReset), anchorDay)
 	if err != nil {
 		return false, fmt.Errorf("start subscription %d: %w", id, err)
 	}
@@ -189,7 +191,7 @@ func (tx *Tx) StartSubscription(ctx context.Context, id simwarden.SubscriptionID
 // ResetSubscription makes the allowance full again (L5) and sets the next reset.
 func (tx *Tx) ResetSubscription(ctx context.Context, id simwarden.SubscriptionID, nextReset time.Time) error {
 	_, err := tx.Exec(ctx, `
-		UPDATE subscription SET used_bytes = 0, state = 'active', next_reset_at = $2 WHERE id = $1 AND state IN ('active', 'exhausted')`,
+		UPDATE subscription SET used_bytes = 0, state = 'active', next_reset_at = $2, last_reset_at = next_reset_at WHERE id = $1 AND state IN ('active', 'exhausted')`,
 		id, nullTime(nextReset))
 	if err != nil {
 		return fmt.Errorf("reset subscription %d: %w", id, err)

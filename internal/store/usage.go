@@ -34,6 +34,10 @@ type BearingSubscription struct {
 	// ResetAt is the instant at which its running allowance was filled; zero where it was never
 	// filled again.
 	ResetAt time.Time
+	// Queued says that it is the asset's next main plan: it bears what is used after the end of the one
+	// before it and before the sweep has started it, and begins by it where it waits for its first use
+	// (L4). StartAt is then from when on it may, zero for not yet, and EndAt is zero.
+	Queued bool
 }
 
 // LockUsage locks the SIMs with all they can spend on: first the subscriptions of those in spend,
@@ -85,18 +89,27 @@ func (tx *Tx) bearing(ctx context.Context, ids []simwarden.SIMID, since time.Dur
 		WITH asset AS MATERIALIZED (SELECT CASE WHEN device_id IS NULL THEN id END AS sim_id, device_id FROM sim WHERE id = ANY($1)),
 		chosen AS MATERIALIZED (
 			SELECT b.id FROM asset a JOIN subscription b ON b.sim_id = a.sim_id
-			WHERE b.state IN ('active', 'exhausted') OR b.ended_at > $3 AND b.state IN ('expired', 'refunded')
+			WHERE b.state IN ('active', 'exhausted') OR b.ended_at > $3 AND b.state IN ('expired', 'refunded') AND b.start_at IS NOT NULL
 			UNION
 			SELECT b.id FROM asset a JOIN subscription b ON b.device_id = a.device_id
-			WHERE b.state IN ('active', 'exhausted') OR b.ended_at > $3 AND b.state IN ('expired', 'refunded')
+			WHERE b.state IN ('active', 'exhausted') OR b.ended_at > $3 AND b.state IN ('expired', 'refunded') AND b.start_at IS NOT NULL
+		),
+		heads AS MATERIALIZED ( -- the next main plan of each asset
+			SELECT min(b.id) AS id FROM asset a JOIN subscription b ON b.sim_id = a.sim_id WHERE b.state = 'queued' AND b.kind = 'main' GROUP BY b.sim_id
+			UNION
+			SELECT min(b.id) FROM asset a JOIN subscription b ON b.device_id = a.device_id WHERE b.state = 'queued' AND b.kind = 'main' GROUP BY b.device_id
 		),
 		locked AS MATERIALIZED (
-			SELECT * FROM subscription WHERE id IN (SELECT id FROM chosen) ORDER BY id FOR NO KEY UPDATE
+			SELECT * FROM subscription WHERE id IN (SELECT id FROM chosen UNION SELECT id FROM heads) ORDER BY id FOR NO KEY UPDATE
 		)
-		SELECT b.id, coalesce(b.sim_id, 0), coalesce(b.device_id, 0), b.kind, p.code, b.start_at,
+		SELECT b.id, coalesce(b.sim_id, 0), coalesce(b.device_id, 0), b.kind, p.code,
+			CASE WHEN b.state <> 'queued' THEN b.start_at
+			     WHEN b.activation = 'realname' THEN least(b.ready_at, b.activate_by)
+			     ELSE b.bought_at END,
 			CASE WHEN b.state = 'refunded' THEN least(b.ended_at, b.end_at) ELSE b.end_at END,
-			b.allowance_bytes, b.used_bytes, b.state = 'exhausted', b.state IN ('expired', 'refunded'),
-			CASE WHEN p.reset = 'calendar_month' AND (b.next_reset_at IS NULL OR b.next_reset_at > $2)
+			b.allowance_bytes, b.used_bytes, b.state = 'exhausted', b.state IN ('expired', 'refunded'), b.state = 'queued',
+			CASE WHEN b.last_reset_at IS NOT NULL THEN b.last_reset_at
+			     WHEN p.reset = 'calendar_month' AND (b.next_reset_at IS NULL OR b.next_reset_at > $2)
 				THEN date_trunc('month', $2::timestamptz, p.zone) END
 		FROM locked b JOIN plan p ON p.id = b.plan_id ORDER BY b.id`, ids, tx.At, tx.At.Add(-since))
 	if err != nil {
@@ -106,12 +119,12 @@ func (tx *Tx) bearing(ctx context.Context, ids []simwarden.SIMID, since time.Dur
 	var out []BearingSubscription
 	for rows.Next() {
 		var b BearingSubscription
-		var reset *time.Time
-		if err := rows.Scan(&b.ID, &b.Asset.SIMID, &b.Asset.DeviceID, &b.Kind, &b.PlanCode, &b.StartAt, &b.EndAt,
-			&b.AllowanceBytes, &b.UsedBytes, &b.Exhausted, &b.Ended, &reset); err != nil {
+		var start, end, reset *time.Time
+		if err := rows.Scan(&b.ID, &b.Asset.SIMID, &b.Asset.DeviceID, &b.Kind, &b.PlanCode, &start, &end,
+			&b.AllowanceBytes, &b.UsedBytes, &b.Exhausted, &b.Ended, &b.Queued, &reset); err != nil {
 			return nil, fmt.Errorf("subscriptions that %d sims spend on: %w", len(ids), err)
 		}
-		b.StartAt, b.EndAt, b.ResetAt = b.StartAt.UTC(), b.EndAt.UTC(), timeOf(reset)
+		b.StartAt, b.EndAt, b.ResetAt = timeOf(start), timeOf(end), timeOf(reset)
 		if !b.ResetAt.After(b.StartAt) {
 			b.ResetAt = time.Time{}
 		}

@@ -40,7 +40,8 @@ func Book(ctx context.Context, tx *store.Tx, obs []store.Observed) (Booked, erro
 // A delta belongs to the instant for which the carrier says that the figure is true. It is spent on
 // the asset's subscriptions in force then. Where those have ended since, or their allowance has been
 // filled again since, it is late (U4): the ended one bears it, a refilled one does not, since what
-// it bore of that period is gone; either way an event tells of it.
+// it bore of that period is gone; either way an event tells of it. What is used after the end of the
+// last main plan is the next one's, which is about to be started, or begins by it (L4).
 func BookWithin(ctx context.Context, tx *store.Tx, obs []store.Observed, bound Bound) (Booked, error) {
 	readings := make(map[simwarden.SIMID]simwarden.Reading, len(obs))
 	var ids, spend []simwarden.SIMID
@@ -79,6 +80,7 @@ type booking struct {
 	rows   []store.UsageRow
 	spent  []store.SpentRow
 	late   []store.SpentRow
+	first  []store.FirstUse
 	events []store.NewEvent
 	alerts []store.Alert
 	odd    map[string]store.NewEvent // the event of a new anomaly, by its alert's key
@@ -118,9 +120,16 @@ func (b *booking) spend(s store.UsageState, delta int64, at time.Time) {
 			byID[sub.ID] = sub
 		}
 	}
+	if next := b.next(s.Asset, at); next != nil {
+		live = true
+		byID[next.ID] = next
+		fact := next.SubscriptionFact
+		fact.StartAt, fact.EndAt = at, at.Add(time.Second)
+		facts = append(facts, fact)
+	}
 	for _, sub := range byID {
 		// What has ended bears usage only where nothing that counts does.
-		if sub.Ended != live {
+		if sub.Ended != live && !sub.Queued {
 			facts = append(facts, sub.SubscriptionFact)
 		}
 	}
@@ -132,7 +141,11 @@ func (b *booking) spend(s store.UsageState, delta int64, at time.Time) {
 			b.late = append(b.late, row)
 		case at.Before(sub.ResetAt): // its period is closed
 		default:
-			b.spent = append(b.spent, row)
+			if sub.Queued {
+				b.first = append(b.first, store.FirstUse{ID: part.ID, UsedBytes: part.UsedBytes, UsedAt: at})
+			} else {
+				b.spent = append(b.spent, row)
+			}
 			sub.UsedBytes += part.UsedBytes
 			if part.Exhausted && !sub.Exhausted {
 				sub.Exhausted = true
@@ -146,6 +159,24 @@ func (b *booking) spend(s store.UsageState, delta int64, at time.Time) {
 		b.events = append(b.events, store.NewEvent{Kind: store.EventUsageLate, SIMID: s.SIMID, AccountID: s.AccountID, Actor: "carrier",
 			Data: map[string]any{"subscription_id": sub.ID, "plan": sub.PlanCode, "bytes": part.UsedBytes, "true_at": at, "ended": sub.Ended}})
 	}
+}
+
+// next is the queued main plan that bears what the asset uses at the instant; nil where one is in
+// force then or was, or where what it waits for is not its first use and has not come about.
+func (b *booking) next(a store.Asset, at time.Time) *store.BearingSubscription {
+	var next *store.BearingSubscription
+	for _, sub := range b.subs[a] {
+		switch {
+		case sub.Queued:
+			next = sub
+		case sub.Kind == simwarden.PlanMain && sub.EndAt.After(at):
+			return nil
+		}
+	}
+	if next == nil || next.StartAt.IsZero() || at.Before(next.StartAt) {
+		return nil
+	}
+	return next
 }
 
 // anomaly tells of a counter that cannot be right, once per SIM and period (U2).
@@ -171,6 +202,9 @@ func (b *booking) write(ctx context.Context, tx *store.Tx) error {
 		return fmt.Errorf("book usage: %w", err)
 	}
 	if err := tx.Spend(ctx, b.spent); err != nil {
+		return fmt.Errorf("book usage: %w", err)
+	}
+	if err := tx.BookFirstUse(ctx, b.first); err != nil {
 		return fmt.Errorf("book usage: %w", err)
 	}
 	if err := tx.SpendLate(ctx, b.late); err != nil {
