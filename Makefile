@@ -2,17 +2,18 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check lint race fuzz zones bench
+.PHONY: help setup build demo test check lint race fuzz zones faults bench
 
 LINT_VERSION ?= v2.15.0
 DEMO_ARGS ?=
 BENCH_SIMS ?= 100000
 BENCH_SECONDS ?= 30
 FUZZ_TIME ?= 20s
+FAULT_SCHEDULES ?= 10000
 TEST_ARGS ?=
 
 # Whole-system packages take minutes under the race detector and in each zone; the rest is quick.
-heavy := /(acceptance|internal/cli|internal/pgembed)$$
+heavy := /(acceptance|faults|internal/cli|internal/pgembed)$$
 quick = $$(go list ./... | grep -vE '$(heavy)')
 
 help: ## list these commands
@@ -50,6 +51,9 @@ zones: setup ## the quick packages under three time zones of the machine
 		echo "TZ=$$zone"; \
 		TZ=$$zone go test -count=1 -timeout 12m -p 2 $(quick) || exit 1; \
 	done
+
+faults: setup ## FAULT_SCHEDULES seeded schedules of faults; `make test` runs 40 of them
+	FAULT_SCHEDULES=$(FAULT_SCHEDULES) go test -count=1 -timeout 24h -v -run TestSchedules ./faults
 
 bench: setup build ## what a poll costs, as JSON (BENCH_SIMS, BENCH_SECONDS)
 	./bin/simwarden bench poll --sims $(BENCH_SIMS) --seconds $(BENCH_SECONDS)

@@ -206,7 +206,8 @@ func (c *checker) terminalIsTheEnd(context.Context) error {
 }
 
 // waitsAreKept is the other half of V6: where the carrier throttled a change and said for how long,
-// no further change of that SIM arrives before.
+// no further change of that SIM arrives before. An answer that its node did not live to write down
+// binds nobody: V4 says when the next may be sent then.
 func (c *checker) waitsAreKept(context.Context) error {
 	longest := c.RetryAfterMax
 	if longest <= 0 {
@@ -225,7 +226,7 @@ func (c *checker) waitsAreKept(context.Context) error {
 			c.found("V6", l.ICCID, "a %s arrived at %s; the answer to %s had asked to wait until %s", l.Direction, l.ArrivedAt, w.request, w.until)
 		}
 		delete(waits, l.ICCID)
-		if l.Answer == "throttled" && l.RetryAfterSeconds > 0 {
+		if l.Answer == "throttled" && l.RetryAfterSeconds > 0 && !c.unknown(l) {
 			asked := longest
 			if l.RetryAfterSeconds < int64(longest/time.Second) {
 				asked = time.Duration(l.RetryAfterSeconds) * time.Second

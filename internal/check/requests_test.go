@@ -210,6 +210,12 @@ func TestV6WhatFailedForGoodEndsAndWaitsAreKept(t *testing.T) {
 		{"V6: after Retry-After is clean", throttled(60, 61), "", check.Input{}},
 		{"V6: before Retry-After", throttled(60, 60.5), "V6", check.Input{}},
 		{"V6: without Retry-After nothing is asked", throttled(0, 60.5), "", check.Input{}},
+		{"V6: an answer that nobody lived to write down is clean", func(b *books) []check.Line {
+			first, second := twice(b, "", "lost")
+			l := change(first, at(1), "throttled", 429)
+			l.RetryAfterSeconds = 60
+			return []check.Line{l, read(at(30), simwarden.StateActive), change(second, at(60.5), "ok", 200)}
+		}, "", check.Input{}},
 		{"V6: a year is cut to the longest wait", throttled(365*24*3600, 61.5), "", check.Input{RetryAfterMax: time.Minute}},
 		{"V6: and that is kept", throttled(365*24*3600, 60.5), "V6", check.Input{RetryAfterMax: time.Minute}},
 	})

@@ -1,0 +1,72 @@
+package faults_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// databaseClock keeps app_now() at the bubble's time: before anything is sent to the database, on
+// whatever connection, it is told the time, where that has changed since. A clock that were set at
+// intervals would differ between two nodes by up to one of them, and limits would not hold.
+type databaseClock struct {
+	mu   sync.Mutex
+	conn *pgx.Conn
+	at   time.Time
+}
+
+func newDatabaseClock(ctx context.Context, url string) (*databaseClock, error) {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	for _, sql := range []string{
+		`CREATE UNLOGGED TABLE app_clock (at timestamptz NOT NULL) WITH (fillfactor = 10)`,
+		`INSERT INTO app_clock VALUES (now())`,
+		`CREATE OR REPLACE FUNCTION app_now() RETURNS timestamptz LANGUAGE sql VOLATILE AS 'SELECT at FROM public.app_clock'`,
+	} {
+		if _, err := conn.Exec(ctx, sql); err != nil {
+			return nil, fmt.Errorf("give the database the bubble's time: %w", err)
+		}
+	}
+	return &databaseClock{conn: conn}, nil
+}
+
+func (c *databaseClock) tell() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now().UTC()
+	if now.Equal(c.at) {
+		return nil
+	}
+	if _, err := c.conn.Exec(context.Background(), `UPDATE app_clock SET at = $1`, now); err != nil {
+		return fmt.Errorf("tell the database the time: %w", err)
+	}
+	c.at = now
+	return nil
+}
+
+// Dial connects to the database.
+func (c *databaseClock) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	return &timedConn{conn, c}, nil
+}
+
+type timedConn struct {
+	net.Conn
+	clock *databaseClock
+}
+
+func (c *timedConn) Write(p []byte) (int, error) {
+	if err := c.clock.tell(); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(p)
+}

@@ -1,0 +1,171 @@
+package faults_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	_ "github.com/simwarden/simwarden/carrier/all" // the drivers
+	"github.com/simwarden/simwarden/internal/secret"
+	"github.com/simwarden/simwarden/internal/store"
+	"github.com/simwarden/simwarden/internal/store/storetest"
+	_ "github.com/simwarden/simwarden/lab/soracom"  // a dialect
+	_ "github.com/simwarden/simwarden/lab/supersim" // a dialect
+)
+
+func TestMain(m *testing.M) {
+	setPoints()
+	storetest.Main(m)
+}
+
+// fromEnv gives a number from the environment.
+func fromEnv(t *testing.T, name string, byDefault uint64) uint64 {
+	t.Helper()
+	text, ok := os.LookupEnv(name)
+	if !ok {
+		return byDefault
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s=%q is not a whole number", name, text)
+	}
+	return n
+}
+
+const (
+	defaultSchedules = 40
+	// enough schedules must have reached every point and every fault.
+	enough = 100
+)
+
+func TestSchedulesOfFaultsViolateNothing(t *testing.T) {
+	c := newCoverage()
+	n, first := fromEnv(t, "FAULT_SCHEDULES", defaultSchedules), fromEnv(t, "FAULT_SEED", 1)
+	begun := time.Now()
+	t.Run("seed", func(t *testing.T) {
+		for seed := first; seed < first+n; seed++ {
+			t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+				t.Parallel()
+				p := newPlan(seed, c)
+				if !holds(t, p, c) {
+					keep(t, p)
+				}
+			})
+		}
+	})
+	t.Logf("%s of %s\n%s", time.Since(begun).Round(time.Second), "clock time", c)
+	if c.schedules >= enough {
+		for _, missed := range c.missed() {
+			t.Errorf("%s in %d schedules", missed, c.schedules)
+		}
+	}
+}
+
+const seedFolder = "testdata/seeds"
+
+// TestSeedsThatFailedOnceViolateNothing runs what is kept of schedules that failed. Goroutines take
+// turns as they like: a schedule that holds here may still fail another time.
+func TestSeedsThatFailedOnceViolateNothing(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(seedFolder, "*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCoverage()
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var p plan
+			if err := json.Unmarshal(text, &p); err != nil {
+				t.Fatal(err)
+			}
+			holds(t, p, c)
+		})
+	}
+}
+
+// stuckAfter is how long a schedule may take of the clock's time before it is called stuck: one that
+// waits for a lock whose holder sleeps stops the bubble's time for ever.
+const stuckAfter = 3 * time.Minute
+
+// execute runs one schedule on a database of its own.
+func execute(t *testing.T, p plan, c *coverage) outcome {
+	t.Helper()
+	url := storetest.URL(t, store.Migrate)
+	ring, err := secret.LoadOrCreate(filepath.Join(t.TempDir(), "keys"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	watch := time.AfterFunc(stuckAfter, func() {
+		stacks := make([]byte, 4<<20)
+		panic(fmt.Sprintf("schedule %s is stuck:\n%s", describe(p), stacks[:runtime.Stack(stacks, true)]))
+	})
+	defer watch.Stop()
+	return run(t, p, url, ring, c)
+}
+
+// failures bounds how many traces are printed.
+var failures atomic.Int32
+
+// holds runs one schedule and says whether all invariants held.
+func holds(t *testing.T, p plan, c *coverage) bool {
+	t.Helper()
+	out := execute(t, p, c)
+	for i, v := range out.report.Violations {
+		if i == 10 {
+			t.Errorf("and %d more", len(out.report.Violations)-i)
+			break
+		}
+		t.Errorf("%s", v)
+	}
+	l := out.report.Looked
+	if l.Lines == 0 || l.SIMs == 0 || l.Changes == 0 {
+		t.Errorf("the checker had nothing to look at: %+v", l)
+	}
+	c.ended(map[string]int{"log lines": l.Lines, "changes": l.Changes, "unknown outcomes": l.Unknown, "attempts": l.Attempts,
+		"commands": l.Commands, "lapses": l.Lapses, "seconds of the nodes' time": int(out.took.Seconds())})
+	if t.Failed() {
+		t.Logf("schedule %s at commit %s", describe(p), commit())
+		if failures.Add(1) <= 3 {
+			t.Logf("what happened:\n%s", out.trace)
+		}
+	}
+	return !t.Failed()
+}
+
+// keep keeps a schedule that failed.
+func keep(t *testing.T, p plan) {
+	t.Helper()
+	path := filepath.Join(seedFolder, strconv.FormatUint(p.Seed, 10)+".json")
+	if err := os.WriteFile(path, []byte(describe(p)+"\n"), 0o644); err != nil {
+		t.Error(err)
+	}
+	t.Logf("kept in faults/%s", path)
+}
+
+func describe(p plan) string {
+	text, err := json.Marshal(p)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+func commit() string {
+	out, err := exec.Command("git", "rev-parse", "--short", "HEAD").Output()
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(out))
+}

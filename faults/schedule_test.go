@@ -1,0 +1,158 @@
+package faults_test
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/simwarden/simwarden"
+	"github.com/simwarden/simwarden/internal/check"
+	"github.com/simwarden/simwarden/internal/secret"
+)
+
+// outcome is what became of a schedule.
+type outcome struct {
+	report check.Report
+	trace  string
+	took   time.Duration // of the bubble's time
+}
+
+// run runs one schedule in a bubble of its own and has the checker look at it.
+func run(t *testing.T, p plan, url string, ring *secret.Keyring, c *coverage) (out outcome) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, p, url, ring)
+		defer func() { out.trace = w.trace.String() }()
+		defer w.close()
+		begun := time.Now()
+		for range 2 + w.random.IntN(2) {
+			w.start()
+		}
+		w.sleep(15 * time.Second)
+		list := p.episodes()
+		for _, e := range list {
+			w.play(e, c)
+		}
+		w.calm()
+		for _, n := range w.living() {
+			w.leave(n)
+		}
+		out.report = w.check()
+		out.took = time.Since(begun)
+	})
+	return out
+}
+
+// play runs one episode: the carrier's fault is on, the point is armed, people do as they like.
+func (w *world) play(e episode, c *coverage) {
+	w.trace.note("episode of %s: %s at hit %d of %s, carriers: %+v", e.lasts, e.How, e.nth, e.Point, e.carrier)
+	before := w.lab.FaultsInjected()[e.Fault]
+	a := &arming{episode: e, left: e.nth}
+	w.arm(a)
+	_, err := w.lab.SetFault(e.carrier)
+	w.must(err)
+	people, rest := context.WithCancel(w.ctx)
+	gone := make(chan struct{})
+	w.stir(e.Point)
+	go func() {
+		defer close(gone)
+		w.interfere(people)
+	}()
+	w.sleep(e.lasts / 2)
+	if living := w.living(); e.rolls && len(living) > 1 {
+		w.start()
+		w.leave(living[0])
+	}
+	w.replace()
+	w.sleep(e.lasts / 2)
+	rest()
+	<-gone
+	w.replace()
+	w.lab.ClearFaults()
+	w.arm(nil)
+	w.mu.Lock()
+	taken := a.taken
+	w.mu.Unlock()
+	c.reached(e, taken, w.lab.FaultsInjected()[e.Fault]-before)
+}
+
+func (w *world) arm(a *arming) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.armed = a
+}
+
+// replace starts nodes in the place of those that were killed, once that is due. One always runs.
+func (w *world) replace() {
+	w.mu.Lock()
+	due := 0
+	for len(w.killed) > 0 && (!w.killed[0].After(time.Now()) || len(w.living())+due == 0) {
+		w.killed = w.killed[1:]
+		due++
+	}
+	w.mu.Unlock()
+	for range due {
+		w.start()
+	}
+}
+
+const (
+	calmAtLeast = 105 * time.Second
+	calmAtMost  = 20 * time.Minute
+	// openBound is how old something open may be after the calm.
+	openBound = 90 * time.Second
+)
+
+// calm lets everything come to its end: carriers answer, nodes run, people release what waits for
+// them and do nothing else.
+func (w *world) calm() {
+	w.trace.note("calm")
+	w.mu.Lock()
+	for i := range w.killed {
+		w.killed[i] = time.Now()
+	}
+	w.mu.Unlock()
+	w.replace()
+	from := time.Now()
+	for quiet := 0; quiet < 3; {
+		w.must(w.release())
+		w.sleep(15 * time.Second)
+		switch since := time.Since(from); {
+		case since > calmAtMost:
+			w.trace.note("it does not become quiet")
+			return
+		case since < calmAtLeast || !w.quiet():
+			quiet = 0
+		default:
+			quiet++
+		}
+	}
+}
+
+// quiet says that nothing is under way.
+func (w *world) quiet() bool {
+	now := time.Now().UTC()
+	return w.count(`SELECT count(*) FROM command WHERE state IN ('queued', 'sending', 'verifying', 'confirming')`) == 0 &&
+		w.count(`SELECT count(*) FROM evaluation_request WHERE done_at IS NULL AND run_at < $1`, now) == 0 &&
+		w.count(`SELECT count(*) FROM account WHERE braked_at IS NOT NULL OR stopped_at IS NOT NULL`) == 0
+}
+
+// check has the checker look at the carriers' log, the truth and the database.
+func (w *world) check() check.Report {
+	w.t.Helper()
+	w.lab.LogLines() // has what is due by now take place
+	w.must(w.lab.LogError())
+	lines, err := check.ReadLog(bytes.NewReader(w.log.text.Bytes()))
+	w.must(err)
+	truth := map[string]simwarden.State{}
+	for _, s := range w.lab.Truth() {
+		truth[s.ICCID] = s.State
+	}
+	// The shortest settle time of the drivers, less the moment by which a carrier sees the end of a
+	// request later than its sender.
+	report, err := check.Run(w.ctx, check.Input{URL: w.url, Lines: lines, Truth: truth, Now: w.store.Now(),
+		Settle: 4 * time.Second, OpenBound: openBound, RetryAfterMax: retryAfterMax, MaxAttempts: backoff().MaxAttempts})
+	w.must(err)
+	return report
+}
