@@ -5,7 +5,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/simwarden/simwarden"
-	"github.com/simwarden/simwarden/internal/plans"
 	"github.com/simwarden/simwarden/internal/reconcile"
 	"github.com/simwarden/simwarden/internal/store"
 )
@@ -170,27 +169,6 @@ func (s *Service) DevicePolling(ctx context.Context, imei string, pause bool, ac
 	}
 	d, err = s.Store.DeviceByID(ctx, d.ID)
 	return d, changed, err
-}
-
-// SubscribeDevice buys a plan, by its code, for a device: it counts for all its SIMs (E8).
-func (s *Service) SubscribeDevice(ctx context.Context, imei, plan, actor string) (simwarden.Subscription, error) {
-	d, err := s.FindDevice(ctx, imei)
-	if err != nil {
-		return simwarden.Subscription{}, err
-	}
-	var b simwarden.Subscription
-	err = s.Store.InTx(ctx, func(tx *store.Tx) error {
-		p, err := tx.PlanByCode(ctx, plan)
-		if err != nil {
-			return err
-		}
-		if b, err = plans.Subscribe(ctx, tx, plans.Order{Asset: store.Asset{DeviceID: d.ID}, Plan: p, By: actor}); err != nil {
-			return err
-		}
-		return tx.Audit(ctx, actor, "subscribe", 0, 0, map[string]any{
-			"subscription_id": b.ID, "plan": p.Code, "state": b.State, "device_id": d.ID, "imei": d.IMEI})
-	})
-	return b, err
 }
 
 // DeviceBindings lists which SIMs are and were in a device, the newest first.

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 
-	"github.com/simwarden/simwarden"
 	"github.com/simwarden/simwarden/internal/store"
 )
 
@@ -43,13 +42,6 @@ type deviceUnbind struct {
 type deviceOrder struct {
 	IMEIPath
 	Body why
-}
-
-type deviceSubscribe struct {
-	IMEIPath
-	Body struct {
-		Plan string `json:"plan" minLength:"1" maxLength:"64" doc:"A plan's code"`
-	} `nameHint:"SubscribeRequest"`
 }
 
 type deviceBindings struct {
@@ -93,10 +85,6 @@ func (r *rest) devices() {
 			return DevicePollingChange{d, changed}, err
 		})
 	}
-	on(r, created(post("/devices/{imei}/subscriptions", "subscribe-device", "Buy a plan for a device with all its SIMs")),
-		func(ctx context.Context, in *deviceSubscribe) (simwarden.Subscription, error) {
-			return r.service.SubscribeDevice(ctx, in.IMEI, in.Body.Plan, actorOf(ctx))
-		})
 	on(r, get("/devices/{imei}/bindings", "list-device-bindings", "List which SIMs are and were in a device, newest first"),
 		func(ctx context.Context, in *deviceBindings) (Page[store.Binding], error) {
 			return r.service.DeviceBindings(ctx, in.IMEI, in.Cursor, in.Limit)

@@ -17,6 +17,7 @@ type planAdd struct {
 		Reset          simwarden.ResetKind    `json:"reset" doc:"none, calendar_month or cycle"`
 		ResetDays      int                    `json:"reset_days,omitempty" minimum:"0" doc:"The length of a cycle"`
 		Zone           string                 `json:"zone" minLength:"1" maxLength:"64" doc:"The IANA time zone in which days and months are counted"`
+		Price          *amount                `json:"price,omitempty" doc:"What it costs; absent: nothing"`
 	} `nameHint:"PlanRequest"`
 }
 
@@ -27,7 +28,12 @@ func (r *rest) plans() {
 	})
 	on(r, created(post("/plans", "add-plan", "Add a plan")), func(ctx context.Context, in *planAdd) (simwarden.Plan, error) {
 		b := in.Body
+		var price simwarden.Money
+		if b.Price != nil {
+			price = b.Price.money()
+		}
 		return r.service.AddPlan(ctx, simwarden.Plan{Code: b.Code, Name: b.Name, Kind: b.Kind, AllowanceBytes: b.AllowanceBytes,
-			ValidityUnit: b.ValidityUnit, ValidityCount: b.ValidityCount, Reset: b.Reset, ResetDays: b.ResetDays, Zone: b.Zone}, actorOf(ctx))
+			ValidityUnit: b.ValidityUnit, ValidityCount: b.ValidityCount, Reset: b.Reset, ResetDays: b.ResetDays, Zone: b.Zone,
+			PriceMinor: price.AmountMinor, Currency: price.Currency}, actorOf(ctx))
 	})
 }

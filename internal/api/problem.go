@@ -10,6 +10,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/simwarden/simwarden"
+	"github.com/simwarden/simwarden/internal/ledger"
 	"github.com/simwarden/simwarden/internal/plans"
 	"github.com/simwarden/simwarden/internal/reconcile"
 	"github.com/simwarden/simwarden/internal/store"
@@ -25,6 +27,15 @@ type Problem struct {
 	Detail string         `json:"detail" doc:"What is wrong and what to do, for people"`
 	ID     string         `json:"id,omitempty" doc:"Of this request, as in the server's log"`
 	Errors []ProblemField `json:"errors,omitempty" doc:"Each thing that is wrong with the request"`
+	Funds  *ProblemFunds  `json:"funds,omitempty" doc:"With insufficient_funds: what the wallet has and what is to pay"`
+}
+
+// ProblemFunds are the amounts of a wallet that cannot pay.
+type ProblemFunds struct {
+	Wallet      string          `json:"wallet"`
+	Balance     simwarden.Money `json:"balance"`
+	CreditLimit simwarden.Money `json:"credit_limit"`
+	Price       simwarden.Money `json:"price"`
 }
 
 // ProblemField is one thing that is wrong with a request.
@@ -67,7 +78,22 @@ var problems = []struct {
 	{as(reconcile.ErrOwnPlans), http.StatusConflict, "own_plans"},
 	{as(reconcile.ErrPlansCollide), http.StatusConflict, "plans_collide"},
 	{as(reconcile.ErrDeviceFull), http.StatusConflict, "device_full"},
+	{as(store.ErrRuleExists), http.StatusConflict, "error_rule_exists"},
 	{as(store.ErrPlanExists), http.StatusConflict, "plan_exists"},
+	{as(store.ErrWalletExists), http.StatusConflict, "wallet_exists"},
+	{as(ledger.ErrKeyReused), http.StatusConflict, "key_reused"},
+	{as(ledger.ErrPaidAlready), http.StatusConflict, "paid_already"},
+	{as(ledger.ErrHoldEnded), http.StatusConflict, "hold_ended"},
+	{as(ledger.ErrLimitInUse), http.StatusConflict, "limit_in_use"},
+	{as(ledger.ErrInsufficientFunds), http.StatusPaymentRequired, "insufficient_funds"},
+	{as(ledger.ErrNoWallet), http.StatusUnprocessableEntity, "no_wallet"},
+	{as(ledger.ErrNotPaid), http.StatusUnprocessableEntity, "not_paid"},
+	{as(ledger.ErrAbovePurchase), http.StatusUnprocessableEntity, "above_purchase"},
+	{as(ledger.ErrAboveHold), http.StatusUnprocessableEntity, "above_hold"},
+	{as(ledger.ErrStatement), http.StatusUnprocessableEntity, "statement_invalid"},
+	{as(ledger.ErrCurrency), http.StatusUnprocessableEntity, "currency_does_not_fit"},
+	{as(ledger.ErrAmount), http.StatusUnprocessableEntity, "amount_invalid"},
+	{as(ledger.ErrBadRequest), http.StatusUnprocessableEntity, "bad_input"},
 	{as(store.ErrNotFound), http.StatusNotFound, "not_found"},
 }
 
@@ -168,6 +194,9 @@ func problemOf(ctx context.Context, log *slog.Logger, err error) *Problem {
 		if row.is(err) {
 			p := newProblem(row.status, row.code, strings.TrimPrefix(err.Error(), ErrBadInput.Error()+": "))
 			p.ID = id
+			if short, ok := errors.AsType[*ledger.InsufficientFunds](err); ok {
+				p.Funds = &ProblemFunds{short.Wallet, short.Balance, short.CreditLimit, short.Price}
+			}
 			return p
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/simwarden/simwarden"
-	"github.com/simwarden/simwarden/internal/plans"
 	"github.com/simwarden/simwarden/internal/store"
 )
 
@@ -73,50 +72,6 @@ func (s *Service) Subscriptions(ctx context.Context, iccid string) ([]simwarden.
 		return nil, err
 	}
 	return s.Store.SubscriptionsOf(ctx, sim.ID, maxSubscriptions)
-}
-
-// Subscribe buys a plan, by its code, for the SIM's asset: the device where it is in one. A main
-// plan begins now, or is queued behind the one that runs; an add-on begins at once.
-func (s *Service) Subscribe(ctx context.Context, iccid, plan, actor string) (simwarden.Subscription, error) {
-	sim, err := s.FindSIM(ctx, iccid)
-	if err != nil {
-		return simwarden.Subscription{}, err
-	}
-	var b simwarden.Subscription
-	err = s.Store.InTx(ctx, func(tx *store.Tx) error {
-		p, err := tx.PlanByCode(ctx, plan)
-		if err != nil {
-			return err
-		}
-		asset, err := tx.AssetOfSIM(ctx, sim.ID)
-		if err != nil {
-			return err
-		}
-		if b, err = plans.Subscribe(ctx, tx, plans.Order{Asset: asset, Plan: p, By: actor}); err != nil {
-			return err
-		}
-		return tx.Audit(ctx, actor, "subscribe", sim.ID, sim.AccountID, map[string]any{
-			"subscription_id": b.ID, "plan": p.Code, "state": b.State, "device_id": asset.DeviceID})
-	})
-	return b, err
-}
-
-// Refund takes a subscription back (L3); plans.ErrEndedAlready where it has ended. It gives the
-// subscription as it is afterwards.
-func (s *Service) Refund(ctx context.Context, id simwarden.SubscriptionID, actor, reason string) (simwarden.Subscription, error) {
-	if err := checkReason(reason); err != nil {
-		return simwarden.Subscription{}, err
-	}
-	var b simwarden.Subscription
-	err := s.Store.InTx(ctx, func(tx *store.Tx) error {
-		err := plans.Refund(ctx, tx, id, actor, reason)
-		if err != nil {
-			return err
-		}
-		b, err = tx.SubscriptionByID(ctx, id)
-		return err
-	})
-	return b, err
 }
 
 // accountID finds an account by name; the empty name is 0, all accounts.

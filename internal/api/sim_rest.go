@@ -52,18 +52,6 @@ type PollingChange struct {
 	Changed bool      `json:"changed" doc:"False where it was so already"`
 }
 
-type subscribe struct {
-	SIMPath
-	Body struct {
-		Plan string `json:"plan" minLength:"1" maxLength:"64" doc:"A plan's code"`
-	} `nameHint:"SubscribeRequest"`
-}
-
-type refund struct {
-	ID   int64 `path:"id" minimum:"1"`
-	Body why
-}
-
 type simCommands struct {
 	SIMPath
 	Paging
@@ -103,14 +91,6 @@ func (r *rest) sims() {
 		func(ctx context.Context, in *SIMPath) (items[simwarden.Subscription], error) {
 			list, err := r.service.Subscriptions(ctx, in.ICCID)
 			return items[simwarden.Subscription]{list}, err
-		})
-	on(r, created(post("/sims/{iccid}/subscriptions", "subscribe-sim", "Buy a plan for a SIM or its device")),
-		func(ctx context.Context, in *subscribe) (simwarden.Subscription, error) {
-			return r.service.Subscribe(ctx, in.ICCID, in.Body.Plan, actorOf(ctx))
-		})
-	on(r, post("/subscriptions/{id}/refund", "refund-subscription", "Take a subscription back"),
-		func(ctx context.Context, in *refund) (simwarden.Subscription, error) {
-			return r.service.Refund(ctx, simwarden.SubscriptionID(in.ID), actorOf(ctx), in.Body.Reason)
 		})
 }
 

@@ -208,12 +208,13 @@ func (c *devicePollingCmd) run(ctx context.Context, g *Globals, pause bool) erro
 type deviceSubscribeCmd struct {
 	IMEI string `arg:"" name:"imei" help:"The device's IMEI."`
 	Plan string `arg:"" help:"The plan's code."`
+	purchaseFlags
 }
 
 // Run buys or queues a plan for a device.
 func (c *deviceSubscribeCmd) Run(ctx context.Context, g *Globals) error {
 	return g.with(ctx, func(e *env) error {
-		b, err := e.SubscribeDevice(ctx, c.IMEI, c.Plan, actor())
+		b, err := e.SubscribeDevice(ctx, c.IMEI, c.purchase(c.Plan), actor())
 		if err != nil {
 			return err
 		}

@@ -22,6 +22,7 @@ const maxSpread = 7 * 24 * time.Hour
 
 type importCmd struct {
 	SIMs          importSIMsCmd          `cmd:"" name:"sims" help:"Add the SIMs of a CSV file to an account. Columns: iccid, msisdn, imsi, label, imei."`
+	Statement     importStatementCmd     `cmd:"" help:"Take in what a carrier charges. Columns: iccid, period (2026-05), cost, currency, item. A row taken in before is corrected."`
 	Subscriptions importSubscriptionsCmd `cmd:"" help:"Buy the plans of a CSV file. Columns: iccid, plan, start, used (bytes), ref. A row imported before is not bought again."`
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/simwarden/simwarden"
 	"github.com/simwarden/simwarden/internal/api"
+	"github.com/simwarden/simwarden/internal/ledger"
 )
 
 type planCmd struct {
@@ -23,6 +24,7 @@ type planAddCmd struct {
 	Validity  string `required:"" help:"How long it runs: 30d, 1mo, month-end, or 90s for demonstrations."`
 	Reset     string `default:"none" help:"When the allowance is full again: none, month (calendar), or every N days, such as 30d."`
 	Zone      string `default:"UTC" help:"IANA time zone in which days and months are counted."`
+	Price     string `help:"What it costs, with its currency (ISO 4217), such as 9.90EUR; default: nothing." placeholder:"AMOUNT"`
 }
 
 // Run adds a plan (L4).
@@ -40,6 +42,13 @@ func (c *planAddCmd) Run(ctx context.Context, g *Globals) error {
 	}
 	if p.Reset, p.ResetDays, err = parseReset(c.Reset); err != nil {
 		return err
+	}
+	if c.Price != "" {
+		price, err := ledger.Parse(c.Price)
+		if err != nil {
+			return err
+		}
+		p.PriceMinor, p.Currency = price.AmountMinor, price.Currency
 	}
 	return g.with(ctx, func(e *env) error {
 		p, err := e.AddPlan(ctx, p, actor())
@@ -138,9 +147,9 @@ func (c *planListCmd) Run(ctx context.Context, g *Globals) error {
 		if g.JSON {
 			return printJSON(g.Out, list)
 		}
-		t := newTable("CODE", "KIND", "ALLOWANCE", "VALIDITY", "RESET", "ZONE", "NAME")
+		t := newTable("CODE", "KIND", "ALLOWANCE", "VALIDITY", "RESET", "ZONE", "PRICE", "NAME")
 		for _, p := range list {
-			t.add(p.Code, string(p.Kind), bytesText(p.AllowanceBytes), validityText(p), string(p.Reset), p.Zone, p.Name)
+			t.add(p.Code, string(p.Kind), bytesText(p.AllowanceBytes), validityText(p), string(p.Reset), p.Zone, priceText(p), p.Name)
 		}
 		t.print(g.Out)
 		return nil
@@ -150,12 +159,13 @@ func (c *planListCmd) Run(ctx context.Context, g *Globals) error {
 type subscribeCmd struct {
 	ICCID string `arg:"" help:"The SIM's ICCID."`
 	Plan  string `arg:"" help:"The plan's code."`
+	purchaseFlags
 }
 
 // Run buys or queues a plan.
 func (c *subscribeCmd) Run(ctx context.Context, g *Globals) error {
 	return g.with(ctx, func(e *env) error {
-		b, err := e.Subscribe(ctx, c.ICCID, c.Plan, actor())
+		b, err := e.Subscribe(ctx, c.ICCID, c.purchase(c.Plan), actor())
 		if err != nil {
 			return err
 		}
@@ -166,16 +176,21 @@ func (c *subscribeCmd) Run(ctx context.Context, g *Globals) error {
 type refundCmd struct {
 	ID     int64  `arg:"" help:"The subscription's number; see: simwarden explain ICCID."`
 	Reason string `required:"" help:"Why; kept in the audit log."`
+	refundFlags
 }
 
-// Run takes a subscription back (L3).
+// Run takes a subscription back, and gives back what was paid (L3).
 func (c *refundCmd) Run(ctx context.Context, g *Globals) error {
 	return g.with(ctx, func(e *env) error {
-		b, err := e.Refund(ctx, simwarden.SubscriptionID(c.ID), actor(), c.Reason)
+		t, err := c.takeback(simwarden.SubscriptionID(c.ID), c.Reason)
 		if err != nil {
 			return err
 		}
-		return g.subscription(e, b)
+		b, err := e.Refund(ctx, t, actor())
+		if err != nil {
+			return err
+		}
+		return g.takenBack(e, b)
 	})
 }
 

@@ -20,6 +20,10 @@ const (
 	columnStart  = "start"
 	columnUsed   = "used"
 	columnRef    = "ref"
+	columnPeriod = "period"
+	columnCost   = "cost"
+	columnMoney  = "currency"
+	columnItem   = "item"
 )
 
 // headerNames are the names, folded by foldName, under which people have the columns.
@@ -32,11 +36,16 @@ var headerNames = map[string][]string{
 	columnPlan:   {"plan", "套餐", "plancode", "套餐编码", "套餐代码"},
 	columnStart:  {"start", "开始", "startat", "开始时间", "生效时间"},
 	columnUsed:   {"used", "已用", "usedbytes", "已用字节"},
+	columnPeriod: {"period", "账期", "月份", "month"},
+	columnCost:   {"cost", "费用", "金额", "amount"},
+	columnMoney:  {"currency", "币种", "货币"},
+	columnItem:   {"item", "项目", "费用项"},
 	columnRef:    {"ref", "importref", "reference", "订单号", "流水号"},
 }
 
 var (
 	simColumns          = []string{columnICCID, columnMSISDN, columnIMSI, columnLabel, columnIMEI}
+	statementColumns    = []string{columnICCID, columnPeriod, columnCost, columnMoney, columnItem}
 	subscriptionColumns = []string{columnICCID, columnPlan, columnStart, columnUsed, columnRef}
 )
 

@@ -144,8 +144,11 @@ func open(ctx context.Context, src io.ReadSeeker, kind Kind, o Options) (*run, e
 	}
 	r := &run{reader: newRecordReader(in, enc), skipBad: o.SkipBad}
 	wanted, required := simColumns, []string{columnICCID}
-	if kind == KindSubscriptions {
+	switch kind {
+	case KindSubscriptions:
 		wanted, required = subscriptionColumns, []string{columnICCID, columnPlan}
+	case KindStatement:
+		wanted, required = statementColumns, statementColumns[:4]
 	}
 	if r.head, err = readHeader(r.reader, wanted, required); err != nil {
 		return nil, err

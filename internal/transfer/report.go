@@ -23,6 +23,7 @@ type Kind string
 const (
 	KindSIMs          Kind = "sims"
 	KindSubscriptions Kind = "subscriptions"
+	KindStatement     Kind = "statement"
 )
 
 // Report is what became of a file. Rows = Good + AlreadyThere + Bad.
@@ -33,8 +34,8 @@ type Report struct {
 	Rows      int    `json:"rows"`      // those with something in them, without the header
 	Good      int    `json:"good"`      // to be added
 	Added     int    `json:"added"`     // Good where the import was written, else 0
-	// AlreadyThere counts SIMs of the fleet and subscriptions that were imported before. For SIMs each
-	// is a row error too.
+	// AlreadyThere counts SIMs of the fleet, subscriptions that were imported before and what a
+	// statement charged before. For SIMs each is a row error too.
 	AlreadyThere  int        `json:"already_there"`
 	Bad           int        `json:"bad"`
 	DryRun        bool       `json:"dry_run"`
