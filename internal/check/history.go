@@ -62,6 +62,7 @@ func (c *checker) lapses(ctx context.Context) error {
 		SELECT 'subscription ' || n.id, 'it was queued and began at ' || n.start_at || ', where no other main plan of the asset ended'
 		FROM subscription n JOIN event e ON e.kind = 'plan_activated' AND (e.data->>'subscription_id')::bigint = n.id
 		WHERE NOT EXISTS (SELECT FROM event m WHERE m.kind = 'plan_moved' AND (m.data->>'subscription_id')::bigint = n.id)
+		  AND NOT (n.activation IN ('first_use', 'realname') AND n.start_at IS NOT DISTINCT FROM least(n.ready_at, n.activate_by))
 		  AND NOT EXISTS (SELECT FROM subscription b WHERE b.id <> n.id AND b.kind = 'main' AND (b.sim_id = n.sim_id OR b.device_id = n.device_id)
 			AND (b.state = 'expired' AND b.end_at = n.start_at OR b.state = 'refunded' AND b.ended_at = n.start_at))`); err != nil {
 		return err

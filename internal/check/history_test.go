@@ -149,6 +149,14 @@ func TestV11PlansEndOnceAndFollowWithoutGap(t *testing.T) {
 			return nil
 		}
 	}
+	// waited is the same with a next one that begins gap seconds after, and was used first use seconds after.
+	waited := func(gap, use float64) func(*books) []check.Line {
+		return func(b *books) []check.Line {
+			lines := follows(gap, simwarden.SubscriptionExpired)(b)
+			b.exec(`UPDATE subscription SET activation = 'first_use', ready_at = $1 WHERE state = 'active'`, at(use))
+			return lines
+		}
+	}
 	judge(t, []row{
 		{"V11: an end at its instant is clean", func(b *books) []check.Line {
 			b.request(simwarden.ScenePlanLapsed, b.plan(simwarden.SubscriptionExpired, noon.Add(-time.Hour), noon, at(0.1)), noon, noon)
@@ -169,6 +177,8 @@ func TestV11PlansEndOnceAndFollowWithoutGap(t *testing.T) {
 		{"V11: the next begins where the one before ended", follows(0, simwarden.SubscriptionExpired), "", check.Input{}},
 		{"V11: the next begins where the one before was refunded", follows(0, simwarden.SubscriptionRefunded), "", check.Input{}},
 		{"V11: a gap before the next", follows(1, simwarden.SubscriptionExpired), "V11", check.Input{}},
+		{"V11: a gap that the next waited for its first use", waited(1, 1), "", check.Input{}},
+		{"V11: it began after what it waited for", waited(2, 1), "V11", check.Input{}},
 		{"V11: an overlap with the next", follows(-1, simwarden.SubscriptionExpired), "V11", check.Input{}},
 		{"V11: a plan that came to the asset later counts from then on", func(b *books) []check.Line {
 			b.request(simwarden.ScenePlanLapsed, b.plan(simwarden.SubscriptionExpired, noon.Add(-time.Hour), noon, noon), noon, noon)

@@ -246,7 +246,9 @@ func TestL4RefundBeforeAVerifiedPlanStartsItNowAndNotBefore(t *testing.T) {
 	named := w.subscribe(id, w.modePlan("named", simwarden.ActivateRealName, 30, 0))
 	w.is(named.ID, simwarden.SubscriptionQueued, time.Time{}, 0)
 	w.clock.Advance(100 * hour)
-	w.tx(func(ctx context.Context, tx *store.Tx) error { return plans.Refund(ctx, tx, main.ID, "cli:anna", "test") })
+	w.tx(func(ctx context.Context, tx *store.Tx) error {
+		return plans.Refund(ctx, tx, main.ID, "cli:anna", "test")
+	})
 	w.settle()
 	w.is(named.ID, simwarden.SubscriptionActive, w.clock.Now(), 0)
 }
@@ -259,7 +261,9 @@ func TestL4TakingBackWhatWaitsLetsTheNextBegin(t *testing.T) {
 	w.clock.Advance(hour)
 	w.settle()
 	w.is(next.ID, simwarden.SubscriptionQueued, time.Time{}, 0)
-	w.tx(func(ctx context.Context, tx *store.Tx) error { return plans.Refund(ctx, tx, waits.ID, "cli:anna", "test") })
+	w.tx(func(ctx context.Context, tx *store.Tx) error {
+		return plans.Refund(ctx, tx, waits.ID, "cli:anna", "test")
+	})
 	w.settle()
 	w.is(next.ID, simwarden.SubscriptionActive, w.clock.Now(), 0)
 }
