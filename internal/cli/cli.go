@@ -54,10 +54,12 @@ type commands struct {
 	Sims      simsCmd      `cmd:"" help:"List SIMs."`
 	Diff      diffCmd      `cmd:"" help:"List what would change now, and why, without changing anything."`
 	Sim       simCmd       `cmd:"" help:"Suspend or resume one SIM by hand."`
+	Bulk      bulkCmd      `cmd:"" help:"Suspend or resume many SIMs: preview, begin, show, cancel."`
 	Polling   pollingCmd   `cmd:"" help:"Pause or resume the polling of a SIM."`
 	Device    deviceCmd    `cmd:"" help:"Devices: add, bind and unbind SIMs, pause or resume polling, buy plans."`
 	Account   accountCmd   `cmd:"" help:"Carrier accounts: add, list, test, observe or act."`
 	Group     groupCmd     `cmd:"" help:"Limit groups: list, share, monitor or enforce, limits."`
+	Rules     rulesCmd     `cmd:"" help:"Error rules: list, test, add, move, delete."`
 	Plan      planCmd      `cmd:"" help:"Plans that are sold."`
 	Subscribe subscribeCmd `cmd:"" help:"Buy a plan for a SIM, or queue it behind the current one."`
 	Refund    refundCmd    `cmd:"" help:"Take a subscription back."`
@@ -138,7 +140,7 @@ func exitCode(err error, errOut io.Writer) int {
 	case errors.Is(err, store.ErrNotFound):
 		return ExitNotFound
 	case isAboutMoney(err), errors.Is(err, api.ErrBadInput), errors.Is(err, store.ErrAmbiguousICCID), errors.Is(err, plans.ErrPlanInvalid),
-		errors.Is(err, store.ErrAccountExists), errors.Is(err, store.ErrLimitGroupExists), errors.Is(err, store.ErrPlanExists), errors.Is(err, transfer.ErrFile):
+		errors.Is(err, store.ErrAccountExists), errors.Is(err, store.ErrLimitGroupExists), errors.Is(err, store.ErrPlanExists), errors.Is(err, store.ErrRuleExists), errors.Is(err, transfer.ErrFile):
 		return ExitUsage
 	}
 	return ExitFailed
