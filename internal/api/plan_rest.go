@@ -12,10 +12,13 @@ type planAdd struct {
 		Name           string                 `json:"name,omitempty" maxLength:"200"`
 		Kind           simwarden.PlanKind     `json:"kind" doc:"main or addon"`
 		AllowanceBytes int64                  `json:"allowance_bytes" minimum:"-1" doc:"Per reset period; -1: no limit"`
-		ValidityUnit   simwarden.ValidityUnit `json:"validity_unit" doc:"days, months, month_end or seconds"`
+		ValidityUnit   simwarden.ValidityUnit `json:"validity_unit" doc:"days, months, month_end, billing_month or seconds"`
 		ValidityCount  int                    `json:"validity_count,omitempty" minimum:"0"`
-		Reset          simwarden.ResetKind    `json:"reset" doc:"none, calendar_month or cycle"`
+		Reset          simwarden.ResetKind    `json:"reset" doc:"none, calendar_month, billing_month or cycle"`
 		ResetDays      int                    `json:"reset_days,omitempty" minimum:"0" doc:"The length of a cycle"`
+		AnchorDay      int                    `json:"anchor_day,omitempty" minimum:"0" maximum:"31" doc:"The day at whose midnight a billing month begins, in a shorter month its last day: 27 for the 27th to the 26th"`
+		Activation     simwarden.Activation   `json:"activation,omitempty" doc:"now, after_current, first_use or realname; default: after_current, of an add-on now"`
+		ActivateByDays int                    `json:"activate_by_days,omitempty" minimum:"0" maximum:"3660" doc:"After how many days one that waits for its first use or real name begins without; 0: never"`
 		Zone           string                 `json:"zone" minLength:"1" maxLength:"64" doc:"The IANA time zone in which days and months are counted"`
 		Price          *amount                `json:"price,omitempty" doc:"What it costs; absent: nothing"`
 	} `nameHint:"PlanRequest"`
@@ -34,6 +37,7 @@ func (r *rest) plans() {
 		}
 		return r.service.AddPlan(ctx, simwarden.Plan{Code: b.Code, Name: b.Name, Kind: b.Kind, AllowanceBytes: b.AllowanceBytes,
 			ValidityUnit: b.ValidityUnit, ValidityCount: b.ValidityCount, Reset: b.Reset, ResetDays: b.ResetDays, Zone: b.Zone,
+			AnchorDay: b.AnchorDay, Activation: b.Activation, ActivateByDays: b.ActivateByDays,
 			PriceMinor: price.AmountMinor, Currency: price.Currency}, actorOf(ctx))
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/simwarden/simwarden"
 	"github.com/simwarden/simwarden/internal/api"
@@ -17,14 +18,17 @@ type planCmd struct {
 }
 
 type planAddCmd struct {
-	Code      string `arg:"" help:"Short and unique, as you will type it."`
-	Name      string `help:"As people read it; default: the code."`
-	Kind      string `enum:"main,addon" default:"main" help:"main keeps a SIM running; addon adds data to it."`
-	Allowance string `required:"" help:"Data per reset period: 500MB, 2GB, 1GiB, a number of bytes, or unlimited."`
-	Validity  string `required:"" help:"How long it runs: 30d, 1mo, month-end, or 90s for demonstrations."`
-	Reset     string `default:"none" help:"When the allowance is full again: none, month (calendar), or every N days, such as 30d."`
-	Zone      string `default:"UTC" help:"IANA time zone in which days and months are counted."`
-	Price     string `help:"What it costs, with its currency (ISO 4217), such as 9.90EUR; default: nothing." placeholder:"AMOUNT"`
+	Code       string `arg:"" help:"Short and unique, as you will type it."`
+	Name       string `help:"As people read it; default: the code."`
+	Kind       string `enum:"main,addon" default:"main" help:"main keeps a SIM running; addon adds data to it."`
+	Allowance  string `required:"" help:"Data per reset period: 500MB, 2GB, 1GiB, a number of bytes, or unlimited."`
+	Validity   string `required:"" help:"How long it runs: 30d, 360d, 1mo, month-end, 1bm for one billing month, or 90s for demonstrations."`
+	Reset      string `default:"none" help:"When the allowance is full again: none, month (calendar), billing-month, or every N days, such as 30d."`
+	BillingDay int    `help:"The day on which a billing month begins: 27 for the 27th to the 26th; in a shorter month its last day."`
+	Activation string `enum:"now,after-current,first-use,realname,default" default:"default" help:"When it begins: now (refused while another runs), after-current, first-use or realname. Default: after-current, an add-on now."`
+	ActivateBy string `help:"When one that waits for its first use or real name begins without: 90d."`
+	Zone       string `default:"UTC" help:"IANA time zone in which days and months are counted."`
+	Price      string `help:"What it costs, with its currency (ISO 4217), such as 9.90EUR; default: nothing." placeholder:"AMOUNT"`
 }
 
 // Run adds a plan (L4).
@@ -41,6 +45,13 @@ func (c *planAddCmd) Run(ctx context.Context, g *Globals) error {
 		return err
 	}
 	if p.Reset, p.ResetDays, err = parseReset(c.Reset); err != nil {
+		return err
+	}
+	p.AnchorDay = c.BillingDay
+	if c.Activation != "default" {
+		p.Activation = simwarden.Activation(strings.ReplaceAll(c.Activation, "-", "_"))
+	}
+	if p.ActivateByDays, err = parseDays(c.ActivateBy); err != nil {
 		return err
 	}
 	if c.Price != "" {
@@ -97,14 +108,14 @@ func parseValidity(text string) (simwarden.ValidityUnit, int, error) {
 	for _, u := range []struct {
 		suffix string
 		unit   simwarden.ValidityUnit
-	}{{"mo", simwarden.ValidityMonths}, {"d", simwarden.ValidityDays}, {"s", simwarden.ValiditySeconds}} {
+	}{{"mo", simwarden.ValidityMonths}, {"bm", simwarden.ValidityBilling}, {"d", simwarden.ValidityDays}, {"s", simwarden.ValiditySeconds}} {
 		if digits, ok := strings.CutSuffix(text, u.suffix); ok {
 			if n, err := strconv.Atoi(digits); err == nil {
 				return u.unit, n, nil
 			}
 		}
 	}
-	return "", 0, usage("validity %q: give days as 30d, months as 1mo, month-end, or seconds as 90s", text)
+	return "", 0, usage("validity %q: give days as 30d, months as 1mo, month-end, billing months as 1bm, or seconds as 90s", text)
 }
 
 func parseReset(text string) (simwarden.ResetKind, int, error) {
@@ -113,13 +124,28 @@ func parseReset(text string) (simwarden.ResetKind, int, error) {
 		return simwarden.ResetNone, 0, nil
 	case "month":
 		return simwarden.ResetCalendarMonth, 0, nil
+	case "billing-month":
+		return simwarden.ResetBilling, 0, nil
 	}
 	if digits, ok := strings.CutSuffix(text, "d"); ok {
 		if n, err := strconv.Atoi(digits); err == nil {
 			return simwarden.ResetCycle, n, nil
 		}
 	}
-	return "", 0, usage("reset %q: give none, month, or a number of days as 30d", text)
+	return "", 0, usage("reset %q: give none, month, billing-month, or a number of days as 30d", text)
+}
+
+// parseDays reads a number of days; empty is 0.
+func parseDays(text string) (int, error) {
+	if text == "" {
+		return 0, nil
+	}
+	if digits, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := strconv.Atoi(digits); err == nil && n > 0 {
+			return n, nil
+		}
+	}
+	return 0, usage("%q: give a number of days as 90d", text)
 }
 
 // usage is an error about what was typed.
@@ -131,6 +157,9 @@ func usage(format string, args ...any) error {
 func validityText(p simwarden.Plan) string {
 	if p.ValidityUnit == simwarden.ValidityMonthEnd {
 		return "month end"
+	}
+	if p.ValidityUnit == simwarden.ValidityBilling {
+		return fmt.Sprintf("%s from day %d", times(p.ValidityCount, "billing month"), p.AnchorDay)
 	}
 	return times(p.ValidityCount, strings.TrimSuffix(string(p.ValidityUnit), "s"))
 }
@@ -147,9 +176,9 @@ func (c *planListCmd) Run(ctx context.Context, g *Globals) error {
 		if g.JSON {
 			return printJSON(g.Out, list)
 		}
-		t := newTable("CODE", "KIND", "ALLOWANCE", "VALIDITY", "RESET", "ZONE", "PRICE", "NAME")
+		t := newTable("CODE", "KIND", "ALLOWANCE", "VALIDITY", "RESET", "BEGINS", "ZONE", "PRICE", "NAME")
 		for _, p := range list {
-			t.add(p.Code, string(p.Kind), bytesText(p.AllowanceBytes), validityText(p), string(p.Reset), p.Zone, priceText(p), p.Name)
+			t.add(p.Code, string(p.Kind), bytesText(p.AllowanceBytes), validityText(p), string(p.Reset), string(p.Activation), p.Zone, priceText(p), p.Name)
 		}
 		t.print(g.Out)
 		return nil
@@ -194,13 +223,26 @@ func (c *refundCmd) Run(ctx context.Context, g *Globals) error {
 	})
 }
 
+// beginsWith is what a queued subscription begins with, in words.
+func beginsWith(b simwarden.Subscription, now time.Time) string {
+	what := "when the current plan ends"
+	if _, may := b.MayBegin(now); !may {
+		what = map[simwarden.Activation]string{
+			simwarden.ActivateFirstUse: "with its first use", simwarden.ActivateRealName: "when its real name is verified"}[b.Activation]
+	}
+	if !b.ActivateBy.IsZero() {
+		what += ", " + when(b.ActivateBy, now) + " at the latest"
+	}
+	return what
+}
+
 func (g *Globals) subscription(e *env, b simwarden.Subscription) error {
 	if g.JSON {
 		return printJSON(g.Out, b)
 	}
 	switch b.State {
 	case simwarden.SubscriptionQueued:
-		fmt.Fprintf(g.Out, "Subscription %d (%s) is queued: it begins when the current plan ends.\n", b.ID, b.PlanCode)
+		fmt.Fprintf(g.Out, "Subscription %d (%s) is queued: it begins %s.\n", b.ID, b.PlanCode, beginsWith(b, e.Store.Now()))
 	case simwarden.SubscriptionActive, simwarden.SubscriptionExhausted:
 		fmt.Fprintf(g.Out, "Subscription %d (%s) is %s until %s.\n", b.ID, b.PlanCode, b.State, when(b.EndAt, e.Store.Now()))
 	default:
