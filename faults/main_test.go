@@ -2,6 +2,7 @@ package faults_test
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -22,6 +23,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	// Schedules wait for Postgres more than they compute; the flag on the command line goes first.
+	if err := flag.Set("test.parallel", strconv.Itoa(workers)); err != nil {
+		panic(err)
+	}
 	setPoints()
 	storetest.Main(m)
 }
@@ -41,27 +46,42 @@ func fromEnv(t *testing.T, name string, byDefault uint64) uint64 {
 }
 
 const (
+	// defaultSchedules run where FAULT_SCHEDULES does not say, or fewer: none is begun after
+	// defaultTime, since machines differ. leastSchedules run however slow the machine is.
 	defaultSchedules = 40
+	defaultTime      = 80 * time.Second
+	leastSchedules   = 6
 	// enough schedules must have reached every point and every fault.
 	enough = 100
+	// workers run schedules at the same time: much of a schedule waits for Postgres.
+	workers = 3
 )
 
 func TestSchedulesOfFaultsViolateNothing(t *testing.T) {
 	c := newCoverage()
 	n, first := fromEnv(t, "FAULT_SCHEDULES", defaultSchedules), fromEnv(t, "FAULT_SEED", 1)
+	_, asked := os.LookupEnv("FAULT_SCHEDULES")
 	begun := time.Now()
-	t.Run("seed", func(t *testing.T) {
-		for seed := first; seed < first+n; seed++ {
-			t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+	var taken atomic.Uint64
+	t.Run("worker", func(t *testing.T) {
+		for range workers {
+			t.Run("of several", func(t *testing.T) {
 				t.Parallel()
-				p := newPlan(seed, c)
-				if !holds(t, p, c) {
-					keep(t, p)
+				for {
+					i := taken.Add(1) - 1
+					if i >= n || !asked && i >= leastSchedules && time.Since(begun) > defaultTime {
+						return
+					}
+					t.Run(strconv.FormatUint(first+i, 10), func(t *testing.T) {
+						if p := newPlan(first+i, c); !holds(t, p, c) {
+							keep(t, p)
+						}
+					})
 				}
 			})
 		}
 	})
-	t.Logf("%s of %s\n%s", time.Since(begun).Round(time.Second), "clock time", c)
+	t.Logf("seeds from %d on, %s of the clock's time\n%s", first, time.Since(begun).Round(time.Second), c)
 	if c.schedules >= enough {
 		for _, missed := range c.missed() {
 			t.Errorf("%s in %d schedules", missed, c.schedules)

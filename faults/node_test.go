@@ -29,10 +29,11 @@ type node struct {
 	ended    chan error
 	label    unsafe.Pointer
 	dead     atomic.Bool
+	cut      atomic.Bool // from its database, once at least
 }
 
 const (
-	lookEvery      = 5 * time.Second
+	lookEvery      = 8 * time.Second
 	evaluateEvery  = 30 * time.Second
 	commandTimeout = 12 * time.Second
 	settle         = 3 * time.Second
@@ -54,7 +55,7 @@ func (w *world) start() {
 	n := &node{world: w, name: fmt.Sprintf("node-%d", w.started), ended: make(chan error, 1),
 		database: newLines(w.databaseClock.Dial), carriers: newLines(w.network.Dial)}
 	var err error
-	n.store, err = store.Open(w.ctx, store.Options{URL: w.url, Conns: 4, WorkConns: 3, Dial: n.database.Dial})
+	n.store, err = store.Open(w.ctx, store.Options{URL: w.url, Conns: 2, WorkConns: 2, Dial: n.database.Dial})
 	w.must(err)
 	pace := rules.DefaultPace()
 	pace.FirstSpread, pace.RetryAfterError = 0, 10*time.Second
@@ -97,6 +98,26 @@ func (w *world) leave(n *node) {
 	n.ended <- err
 	n.dead.Store(true)
 	w.trace.note("%s was stopped in good order", n.name)
+}
+
+// bury finds nodes that have ended by themselves. One that loses its database while it starts does so
+// and is started again, as a service manager would; no other may.
+func (w *world) bury() {
+	for _, n := range w.living() {
+		select {
+		case err := <-n.ended:
+			n.ended <- err
+			n.dead.Store(true)
+			w.trace.note("%s ended by itself: %v", n.name, err)
+			if !n.cut.Load() {
+				w.failf("%s ended by itself, with %v", n.name, err)
+			}
+			w.mu.Lock()
+			w.killed = append(w.killed, time.Now())
+			w.mu.Unlock()
+		default:
+		}
+	}
 }
 
 // kill is SIGKILL as all others see it: nothing of the node reaches anybody from here on.
@@ -151,6 +172,7 @@ func (w *world) hit(n *node, point string) {
 		return
 	}
 	a.taken = true
+	n.cut.Store(n.cut.Load() || a.How == cutOff || a.How == paused && slices.Contains(inTransaction, point))
 	if a.How == killed {
 		w.killed = append(w.killed, time.Now().Add(a.backIn))
 	} else if a.How == paused {

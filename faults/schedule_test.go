@@ -35,6 +35,7 @@ func run(t *testing.T, p plan, url string, ring *secret.Keyring, c *coverage) (o
 			w.play(e, c)
 		}
 		w.calm()
+		w.bury()
 		for _, n := range w.living() {
 			w.leave(n)
 		}
@@ -60,6 +61,7 @@ func (w *world) play(e episode, c *coverage) {
 		w.interfere(people)
 	}()
 	w.sleep(e.lasts / 2)
+	w.bury()
 	if living := w.living(); e.rolls && len(living) > 1 {
 		w.start()
 		w.leave(living[0])
@@ -85,6 +87,7 @@ func (w *world) arm(a *arming) {
 
 // replace starts nodes in the place of those that were killed, once that is due. One always runs.
 func (w *world) replace() {
+	w.bury()
 	w.mu.Lock()
 	due := 0
 	for len(w.killed) > 0 && (!w.killed[0].After(time.Now()) || len(w.living())+due == 0) {
@@ -98,7 +101,7 @@ func (w *world) replace() {
 }
 
 const (
-	calmAtLeast = 105 * time.Second
+	calmAtLeast = 90 * time.Second
 	calmAtMost  = 20 * time.Minute
 	// openBound is how old something open may be after the calm.
 	openBound = 90 * time.Second
@@ -118,6 +121,7 @@ func (w *world) calm() {
 	for quiet := 0; quiet < 3; {
 		w.must(w.release())
 		w.sleep(15 * time.Second)
+		w.replace()
 		switch since := time.Since(from); {
 		case since > calmAtMost:
 			w.trace.note("it does not become quiet")
