@@ -23,7 +23,7 @@ func (c *checker) causes(ctx context.Context) error {
 		  AND NOT EXISTS (SELECT FROM evaluation_request e WHERE e.subscription_id = b.id
 			AND e.scene IN ('plan_check', CASE b.state WHEN 'expired' THEN 'plan_lapsed' ELSE 'refunded' END))
 		  -- The one that follows speaks for both: another main plan took over, or ended in the same transaction.
-		  AND NOT EXISTS (SELECT FROM subscription n JOIN evaluation_request e ON e.subscription_id = n.id AND e.scene IN ('queued_activated', 'plan_lapsed')
+		  AND NOT EXISTS (SELECT FROM subscription n JOIN evaluation_request e ON e.subscription_id = n.id AND e.scene IN ('queued_activated', 'topped_up', 'plan_lapsed')
 			WHERE n.id > b.id AND n.kind = 'main' AND (n.sim_id = b.sim_id OR n.device_id = b.device_id))`, c.Now)
 }
 
