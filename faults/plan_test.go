@@ -2,8 +2,10 @@ package faults_test
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 
+	"github.com/simwarden/simwarden"
 	"github.com/simwarden/simwarden/internal/fault"
 	"github.com/simwarden/simwarden/lab"
 )
@@ -84,6 +86,10 @@ var variants = map[string][]string{
 	lab.ListRepeat: {"page", "cursor"},
 }
 
+// ofAnyRequest are the faults that strike requests of any kind: half of them wait for a change of
+// state, of which there are few among many reads.
+var ofAnyRequest = []string{lab.ResetBefore, lab.Fail5xx, lab.Throttle, lab.Garbage, lab.Drip, lab.AuthFail, lab.Maintenance, lab.OKWithError, lab.Slow, lab.TokenExpire}
+
 func carrierFault(name string, random *rand.Rand) lab.Fault {
 	f := lab.Fault{Name: name, Count: 1 + random.IntN(6)}
 	if random.IntN(3) == 0 {
@@ -92,7 +98,12 @@ func carrierFault(name string, random *rand.Rand) lab.Fault {
 	if list := variants[name]; list != nil {
 		f.Variant = list[random.IntN(len(list))]
 	}
+	if slices.Contains(ofAnyRequest, name) && random.IntN(2) == 0 {
+		f.Operations = []simwarden.Operation{simwarden.OpSuspend, simwarden.OpResume}
+	}
 	switch name {
+	case lab.Throttle:
+		f.Seconds = float64(5 + random.IntN(60))
 	case lab.ActLate:
 		// Beyond our time-out and the settle time nobody can know of it.
 		f.Seconds = 1 + random.Float64()*11

@@ -206,7 +206,7 @@ func (w *world) addAccount(name, driver string) {
 		if err := tx.SetAccountMode(ctx, a.ID, simwarden.ModeAct); err != nil {
 			return err
 		}
-		if err := tx.SetLimitRate(ctx, a.LimitGroupID, "", 2+w.random.IntN(10)); err != nil {
+		if err := tx.SetLimitRate(ctx, a.LimitGroupID, "", 1+w.random.IntN(6)); err != nil {
 			return err
 		}
 		if err := tx.SetGroupMode(ctx, a.LimitGroupID, simwarden.GroupEnforce); err != nil {

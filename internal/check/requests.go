@@ -223,7 +223,7 @@ func (c *checker) waitsAreKept(context.Context) error {
 			continue
 		}
 		if w := waits[l.ICCID]; l.ArrivedAt.Before(w.until) {
-			c.found("V6", l.ICCID, "a %s arrived at %s; the answer to %s had asked to wait until %s", l.Direction, l.ArrivedAt, w.request, w.until)
+			c.found("V6", l.ICCID, "%s, a %s, arrived at %s; the answer to %s had asked to wait until %s", l.RequestID, l.Direction, l.ArrivedAt, w.request, w.until)
 		}
 		delete(waits, l.ICCID)
 		if l.Answer == "throttled" && l.RetryAfterSeconds > 0 && !c.unknown(l) {

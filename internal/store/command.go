@@ -136,7 +136,10 @@ func (tx *Tx) OpenCommands(ctx context.Context, list []NewCommand) ([]simwarden.
 			INSERT INTO command (id, sim_id, account_id, direction, scene, reason, subscription_id, cause_kind, cause_id, asked_by,
 				decision, state, priority, run_at, created_at, updated_at)
 			SELECT id, sim_id, account_id, direction, scene, reason, subscription_id, cause_kind, cause_id, asked_by,
-				decision::jsonb, 'queued', priority, run_at, $13, $13 FROM new
+				decision::jsonb, 'queued', priority,
+				-- What the carrier asked to wait with this SIM holds for the next order too (C5).
+				greatest(run_at, (SELECT max(b.run_at) FROM command b WHERE b.sim_id = new.sim_id AND b.last_class = 'throttled' AND b.run_at > $13)),
+				$13, $13 FROM new
 		)
 		SELECT id FROM new ORDER BY n`,
 		sims, accounts, directions, scenes, reasons, subs, causes, causeIDs, asked, decisions, priorities, runAt, tx.At)
