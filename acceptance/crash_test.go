@@ -55,6 +55,9 @@ func crashes() []crash {
 	for _, point := range []string{"bulk.before", "bulk.in", "bulk.after"} {
 		list = append(list, crash{point: point, hit: 1, cause: bulkSuspended})
 	}
+	for _, point := range []string{"audit_seal.before", "audit_seal.after"} {
+		list = append(list, crash{point: point, hit: 1, cause: lapsing})
+	}
 	// The second claim is that of the read which confirms; the first may be that of a look-up.
 	for _, point := range []string{"cmd.claim.before_commit", "cmd.claim.committed"} {
 		list = append(list, crash{point: point, hit: 2, cause: lapsing}, crash{point: point, hit: 1, cause: lapsingUnnamed})
