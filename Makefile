@@ -52,8 +52,8 @@ zones: setup ## the quick packages under three time zones of the machine
 		TZ=$$zone go test -count=1 -timeout 12m -p 2 $(quick) || exit 1; \
 	done
 
-faults: setup ## FAULT_SCHEDULES seeded schedules of faults; `make test` runs 40 of them
-	FAULT_SCHEDULES=$(FAULT_SCHEDULES) go test -count=1 -timeout 24h -v -run TestSchedules ./faults
+faults: setup ## FAULT_SCHEDULES seeded schedules of faults on whole nodes, in virtual time
+	FAULT_SCHEDULES=$(FAULT_SCHEDULES) go test -tags faults -count=1 -timeout 24h -v -run TestSchedules ./faults
 
 bench: setup build ## what a poll costs, as JSON (BENCH_SIMS, BENCH_SECONDS)
 	./bin/simwarden bench poll --sims $(BENCH_SIMS) --seconds $(BENCH_SECONDS)

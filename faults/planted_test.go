@@ -1,4 +1,4 @@
-//go:build planted
+//go:build faults && planted
 
 package faults_test
 
