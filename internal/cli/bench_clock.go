@@ -9,13 +9,14 @@ import (
 )
 
 // skipClock runs with the machine's and can be set ahead, so that the time in which the poller waits
-// for the next pass over a list is left out: one pass follows the other, whatever the interval.
-// Timers fire when follow or skip is called.
+// for the next pass over a list is left out: one pass follows the other, whatever the interval. It
+// stands still while it is held. Timers fire when follow or skip is called.
 type skipClock struct {
 	timers *clock.Manual
 
 	mu    sync.Mutex
 	ahead time.Duration
+	held  time.Time // zero: it runs
 }
 
 func newSkipClock() *skipClock { return &skipClock{timers: clock.NewManual(time.Now())} }
@@ -24,7 +25,21 @@ func newSkipClock() *skipClock { return &skipClock{timers: clock.NewManual(time.
 func (c *skipClock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.now()
+}
+
+func (c *skipClock) now() time.Time {
+	if !c.held.IsZero() {
+		return c.held
+	}
 	return time.Now().UTC().Add(c.ahead)
+}
+
+// hold lets the clock stand still until time is skipped.
+func (c *skipClock) hold() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held = c.now()
 }
 
 // Sleep waits on this clock.
@@ -36,10 +51,11 @@ func (c *skipClock) NewTimer(d time.Duration) clock.Timer { return c.timers.NewT
 // follow fires the timers that have come due.
 func (c *skipClock) follow() { c.timers.Set(c.Now()) }
 
-// skip leaves d out.
+// skip leaves d out, and lets the clock run if it was held.
 func (c *skipClock) skip(d time.Duration) {
 	c.mu.Lock()
-	c.ahead += d
+	c.ahead += d + c.now().Sub(time.Now().UTC().Add(c.ahead))
+	c.held = time.Time{}
 	c.mu.Unlock()
 	c.follow()
 }

@@ -257,7 +257,9 @@ func (r *benchRig) warm(ctx context.Context) error {
 	return fmt.Errorf("after %d passes over the lists of %s the SIMs are not settled: %+v", 1+benchWarmPasses, r.carrier, r.poller.Stats())
 }
 
-// pass makes one pass over the list of each account, and ends when all have ended.
+// pass makes one pass over the list of each account, and ends when all have ended. Until the next
+// one the clock stands still: a fleet that waits for its turn grows no older, or it would be asked
+// for SIM by SIM.
 func (r *benchRig) pass(ctx context.Context) error {
 	target := r.poller.Stats().Passes + benchAccounts
 	// A loop that has looked at the clock and has not yet set its timer would miss the skip.
@@ -265,6 +267,7 @@ func (r *benchRig) pass(ctx context.Context) error {
 		return fmt.Errorf("the poller does not come to rest: %w", err)
 	}
 	r.clock.skip(benchSkip)
+	defer r.clock.hold()
 	return r.until(ctx, func() bool { return r.poller.Stats().Passes >= target })
 }
 

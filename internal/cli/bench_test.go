@@ -79,6 +79,16 @@ func TestSkipClockLeavesTimeOut(t *testing.T) {
 		if got := c.Now().Sub(before); got != time.Hour {
 			t.Errorf("%v have passed, want 1h", got)
 		}
+		c.hold()
+		time.Sleep(time.Minute) //nolint:forbidigo // see above
+		if got := c.Now().Sub(before); got != time.Hour {
+			t.Errorf("%v have passed while the clock was held, want 1h", got)
+		}
+		c.skip(time.Second)
+		time.Sleep(time.Second) //nolint:forbidigo // see above
+		if got := c.Now().Sub(before); got != time.Hour+2*time.Second {
+			t.Errorf("%v have passed after it ran again, want 1h0m2s", got)
+		}
 	})
 }
 
