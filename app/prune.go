@@ -3,6 +3,8 @@ package app
 import (
 	"context"
 	"time"
+
+	"github.com/simwarden/simwarden/internal/api"
 )
 
 const (
@@ -11,6 +13,7 @@ const (
 	keepCallStats = 35 * 24 * time.Hour
 	// keepNudges is how long a nudge waits for a node that polls its account.
 	keepNudges = 24 * time.Hour
+
 	// pruneBatch is how many rows one statement deletes, pruneBatches how many of them at a time; what
 	// is left then goes an hour later.
 	pruneBatch   = 10_000
@@ -21,6 +24,9 @@ const (
 func (a *App) prune(ctx context.Context) error {
 	now := a.cfg.Store.Now()
 	if err := inBatches(ctx, now.Add(-keepCallStats), a.cfg.Store.DropCallStats); err != nil {
+		return err
+	}
+	if err := inBatches(ctx, now.Add(-api.KeepAnswers), a.cfg.Store.DropKeptAnswers); err != nil {
 		return err
 	}
 	return inBatches(ctx, now.Add(-keepNudges), a.cfg.Store.DropNudges)

@@ -91,7 +91,7 @@ func large(op huma.Operation) huma.Operation {
 }
 
 func (r *rest) bulks() {
-	on(r, large(post("/bulk/preview", "preview-bulk", "Say what a bulk suspend or resume would be about, what to mind and how long it takes at least")),
+	on(r, large(looks(post("/bulk/preview", "preview-bulk", "Say what a bulk suspend or resume would be about, what to mind and how long it takes at least"))),
 		func(ctx context.Context, in *bulkPreview) (BulkPreview, error) {
 			return r.service.PreviewBulk(ctx, in.Body.Direction, in.Body.target())
 		})

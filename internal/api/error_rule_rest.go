@@ -153,7 +153,7 @@ func (r *rest) errorRules() {
 		saved, err := r.service.DeleteErrorRule(ctx, in.ID, in.DryRun, actorOf(ctx))
 		return viewSavedRule(saved), err
 	})
-	on(r, post("/error-rules/test", "test-error", "Say which rule an upstream error meets, and what would follow"),
+	on(r, looks(post("/error-rules/test", "test-error", "Say which rule an upstream error meets, and what would follow")),
 		func(ctx context.Context, in *errorRuleTest) (ErrorVerdict, error) {
 			b := in.Body
 			return r.service.TestError(ctx, ErrorTest{Driver: b.Driver, Operation: b.Operation, HTTPStatus: b.HTTPStatus, Code: b.Code, Message: b.Message, BadAnswer: b.BadAnswer})

@@ -25,6 +25,7 @@ type contextKey int
 const (
 	keyRequestID contextKey = iota
 	keyActor
+	keyKeyed
 )
 
 func requestID(ctx context.Context) string {

@@ -46,7 +46,7 @@ func NewHandler(o Options) (http.Handler, error) {
 		return nil, fmt.Errorf("make the API: %w", err)
 	}
 	outer := http.NewServeMux()
-	outer.Handle(Prefix+"/", crossOrigin(authenticate(o.Service, o.Log, jsonOnly(record(o.Log, known(routes))))))
+	outer.Handle(Prefix+"/", crossOrigin(authenticate(o.Service, o.Log, jsonOnly(takeKeys(record(o.Log, known(routes)))))))
 	outer.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeStatus(w, "ok") })
 	outer.HandleFunc("GET /readyz", o.ready)
 	if o.Registry != nil {
@@ -100,6 +100,7 @@ func newREST(o Options, mux *http.ServeMux) error {
 	config.Info.License = &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"}
 	// huma's own routes for the document make it at the first request, without a lock.
 	config.OpenAPIPath, config.DocsPath, config.SchemasPath, config.CreateHooks = "", "", "", nil
+	config.Transformers = append(config.Transformers, sayAgain)
 	config.RejectUnknownQueryParameters = true
 	format := huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: unmarshalClean}
 	config.Formats = map[string]huma.Format{"application/json": format, "json": format} // the latter is problem+json
@@ -185,8 +186,15 @@ func on[I, B any](r *rest, op huma.Operation, do func(context.Context, *I) (B, e
 	// Longer than a request may take: a read deadline that passes while the operation works would
 	// cancel it.
 	op.BodyReadTimeout = requestTimeout + requestTimeout/2
+	describeKey(&op)
 	huma.Register(r.api, op, func(ctx context.Context, in *I) (*body[B], error) {
-		b, err := do(ctx, in)
+		var b B
+		var err error
+		if k := keyedOf(ctx); k != nil && happensOnce(op) {
+			err = once(ctx, r.service, k, func(ctx context.Context) (any, error) { return do(ctx, in) })
+		} else {
+			b, err = do(ctx, in)
+		}
 		if err != nil {
 			return nil, problemOf(ctx, r.log, err)
 		}

@@ -82,6 +82,7 @@ var problems = []struct {
 	{as(store.ErrPlanExists), http.StatusConflict, "plan_exists"},
 	{as(store.ErrWalletExists), http.StatusConflict, "wallet_exists"},
 	{as(ledger.ErrKeyReused), http.StatusConflict, "key_reused"},
+	{as(store.ErrKeyInFlight), http.StatusConflict, "key_in_flight"},
 	{as(ledger.ErrPaidAlready), http.StatusConflict, "paid_already"},
 	{as(ledger.ErrHoldEnded), http.StatusConflict, "hold_ended"},
 	{as(ledger.ErrLimitInUse), http.StatusConflict, "limit_in_use"},
@@ -192,7 +193,7 @@ func problemOf(ctx context.Context, log *slog.Logger, err error) *Problem {
 	id := requestID(ctx)
 	for _, row := range problems {
 		if row.is(err) {
-			p := newProblem(row.status, row.code, strings.TrimPrefix(err.Error(), ErrBadInput.Error()+": "))
+			p := newProblem(row.status, row.code, told(err))
 			p.ID = id
 			if short, ok := errors.AsType[*ledger.InsufficientFunds](err); ok {
 				p.Funds = &ProblemFunds{short.Wallet, short.Balance, short.CreditLimit, short.Price}
@@ -211,6 +212,9 @@ func problemOf(ctx context.Context, log *slog.Logger, err error) *Problem {
 	log.LogAttrs(ctx, slog.LevelError, "request failed", slog.String("request", id), slog.String("problem", p.Code), slog.String("error", err.Error()))
 	return p
 }
+
+// told is an error's text without the word for its kind, which the code says.
+func told(err error) string { return strings.TrimPrefix(err.Error(), ErrBadInput.Error()+": ") }
 
 // writeProblem answers with a problem, outside huma.
 func writeProblem(w http.ResponseWriter, r *http.Request, p *Problem) {

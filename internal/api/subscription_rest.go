@@ -6,11 +6,6 @@ import (
 	"github.com/simwarden/simwarden"
 )
 
-// Idempotent is a request that may be sent again without happening again.
-type Idempotent struct {
-	Key string `header:"Idempotency-Key" maxLength:"255" doc:"Makes the request happen once: sent again with the same key it gives what came of it the first time, another request with the key is a 409. Keys belong to the token and are kept for good"`
-}
-
 // amount is money as requests have it.
 type amount struct {
 	AmountMinor int64  `json:"amount_minor" maximum:"9007199254740991" doc:"In minor units of the currency: cents of EUR, yen of JPY"`

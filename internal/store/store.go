@@ -23,8 +23,8 @@ var ErrNotFound = errors.New("not found")
 
 // Store is the database. It is safe for use from many goroutines.
 type Store struct {
-	pool  *pgxpool.Pool
-	work  *pgxpool.Pool // commands and lapses: never starved by pages and lists (F13)
+	pool  pool
+	work  pool          // commands and lapses: never starved by pages and lists (F13)
 	touch *pgxpool.Pool // readings that say nothing new: planned once, whatever the statistics say
 	clock clock.Clock
 	watch *clockWatch
@@ -51,13 +51,13 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Clock == nil {
 		o.Clock = clock.System()
 	}
-	pool, err := openPool(ctx, o, max(o.Conns, 0), 12, "simwarden")
+	main, err := openPool(ctx, o, max(o.Conns, 0), 12, "simwarden")
 	if err != nil {
 		return nil, err
 	}
 	work, err := openPool(ctx, o, max(o.WorkConns, 0), 6, "simwarden-work")
 	if err != nil {
-		pool.Close()
+		main.Close()
 		return nil, err
 	}
 	// After an import no SIM is settled yet, and statistics of that moment make the planner choose
@@ -65,11 +65,11 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	// right at any time.
 	touch, err := openPool(ctx, o, touchConns, touchConns, "simwarden-touch", "plan_cache_mode", "force_generic_plan")
 	if err != nil {
-		pool.Close()
+		main.Close()
 		work.Close()
 		return nil, err
 	}
-	s := &Store{pool: pool, work: work, touch: touch, clock: o.Clock, watch: newClockWatch(o.Clock, o.ClockBound)}
+	s := &Store{pool: pool{main}, work: pool{work}, touch: touch, clock: o.Clock, watch: newClockWatch(o.Clock, o.ClockBound)}
 	if err := s.CheckVersion(ctx); err != nil {
 		s.Close()
 		return nil, err
@@ -143,7 +143,8 @@ const txTries = 6
 
 // InTx runs fn in a transaction and commits. Serialisation failures, deadlocks and lock time-outs
 // run the whole of fn again, with a pause that grows (F14): fn must have no effect outside the
-// database. fn's own errors come back as they are.
+// database. fn's own errors come back as they are. Where ctx carries a transaction, fn runs within
+// that one, as a part that is undone alone.
 func (s *Store) InTx(ctx context.Context, fn func(*Tx) error) error {
 	return s.inTx(ctx, s.pool, fn)
 }
@@ -153,7 +154,10 @@ func (s *Store) InWorkTx(ctx context.Context, fn func(*Tx) error) error {
 	return s.inTx(ctx, s.work, fn)
 }
 
-func (s *Store) inTx(ctx context.Context, pool *pgxpool.Pool, fn func(*Tx) error) error {
+func (s *Store) inTx(ctx context.Context, pool pool, fn func(*Tx) error) error {
+	if outer := carried(ctx); outer != nil {
+		return pgx.BeginFunc(ctx, outer, func(tx pgx.Tx) error { return fn(&Tx{Tx: tx, At: outer.At, store: s}) })
+	}
 	for try := 1; ; try++ {
 		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 			return fn(&Tx{Tx: tx, At: s.Now(), store: s})
