@@ -38,6 +38,7 @@ type line struct {
 	pollsFull shut      // for polls
 	failed    verdict   // how the last lease failed
 	failUntil time.Time
+	noneUntil time.Time     // the last lease found nothing: none is asked for before, save for who comes anew
 	leasing   chan struct{} // closed when the lease under way has ended; nil: none
 	serving   bool          // serve runs
 	wake      chan struct{}
@@ -114,6 +115,7 @@ func (ln *line) join(w *waiter) {
 		w.answer <- ln.failed
 		return
 	}
+	ln.noneUntil = time.Time{} // it may wait longer than those for whom there was none, or be no poll
 	ln.order++
 	w.order = ln.order
 	heap.Push(&ln.waiting, w)
@@ -224,11 +226,15 @@ func (ln *line) step() (next time.Duration, leasing <-chan struct{}, ok bool) {
 		return 0, nil, false
 	}
 	if ln.leasing == nil {
-		if low := ln.low(now); low && !now.Before(ln.failUntil) {
+		again := ln.failUntil
+		if ln.noneUntil.After(again) {
+			again = ln.noneUntil
+		}
+		if low := ln.low(now); low && !now.Before(again) {
 			commands, polls := ln.wanted(now)
 			ln.lease(now, ln.within(now), commands, polls)
 		} else if low {
-			next = min(next, ln.failUntil.Sub(now))
+			next = min(next, again.Sub(now))
 		}
 	}
 	return next, ln.leasing, true

@@ -17,7 +17,7 @@ const (
 	// leaseBound is how long one lease may take. What comes back later than a slot's use is
 	// of no value anyway.
 	leaseBound = 2 * time.Second
-	// leasePause keeps a database that fails from being asked in a tight loop.
+	// leasePause keeps a database that fails, or has nothing to give, from being asked in a tight loop.
 	leasePause = 250 * time.Millisecond
 	// exemptAhead bounds how far exempt calls push the slots of the others ahead.
 	exemptAhead = 5 * time.Second
@@ -147,9 +147,10 @@ func (ln *line) shut(ask store.SlotAsk, after time.Time, got store.SlotLease) {
 		}
 		return shut{until: look, quotaUntil: at}
 	}
-	ln.full, ln.pollsFull = shut{}, shut{}
+	ln.full, ln.pollsFull, ln.noneUntil = shut{}, shut{}, time.Time{}
 	if got.Slots == 0 {
 		ln.full.until = after.Add(got.FirstAt.Sub(got.NowAt))
+		ln.noneUntil = after.Add(leasePause)
 	}
 	if !got.FullUntil.IsZero() {
 		ln.full = until(got.FullUntil)
