@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	_ "github.com/simwarden/simwarden/internal/cli" // what the program is made of: a change of it makes old results void
 	"github.com/simwarden/simwarden/internal/fault"
@@ -81,11 +82,18 @@ func (w *world) serve(path string, env ...string) *process {
 	w.must(err)
 	p.cmd.Stderr = p
 	w.must(p.cmd.Start())
+	w.counting.Add(1)
 	go func() {
 		for lines := bufio.NewScanner(out); lines.Scan(); {
 			fmt.Fprintln(p, lines.Text())
 		}
 		p.err = p.cmd.Wait()
+		if p.err != nil {
+			w.mu.Lock()
+			w.killed = append(w.killed, time.Now().UTC())
+			w.mu.Unlock()
+		}
+		w.counting.Add(-1)
 		close(p.ended)
 	}()
 	w.t.Cleanup(func() {

@@ -129,8 +129,9 @@ func survive(t *testing.T, path string, c crash) {
 	if n := w.count(`SELECT count(*) FROM command_record WHERE sim_id = $1`, sim.id); n != 1 {
 		t.Errorf("%d records, want one", n)
 	}
-	w.check()
+	w.calm()
 	again.stop()
+	w.check()
 }
 
 // read takes in a reading as a poller would have, so that no node need run for it.

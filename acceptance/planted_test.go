@@ -54,8 +54,9 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 			}
 			program := w.serve(path)
 			w.ends(sim, simwarden.CommandDone)
-			w.check()
+			w.calm()
 			program.stop()
+			w.check()
 		})
 	}
 }

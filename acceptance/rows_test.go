@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -150,14 +151,19 @@ func (w *world) periodic(c card) {
 // without faults for a while.
 const openBound = 20 * time.Second
 
-// check ends a test: without faults everything comes to its end, and no invariant was broken.
-func (w *world) check() {
+// calm lets everything come to its end, without faults.
+func (w *world) calm() {
 	w.t.Helper()
 	w.lab.ClearFaults()
 	eventually(w.t, "nothing is under way", func() bool {
 		return w.count(`SELECT count(*) FROM command WHERE state IN ('queued', 'sending', 'verifying', 'confirming') AND held_by NOT LIKE 'account%'`) == 0 &&
 			w.count(`SELECT count(*) FROM evaluation_request WHERE done_at IS NULL AND run_at < $1`, w.store.Now()) == 0
 	})
+}
+
+// check ends a test: no invariant was broken.
+func (w *world) check() {
+	w.t.Helper()
 	report := w.report(w.t)
 	for _, v := range report.Violations {
 		w.t.Errorf("%s", v)
@@ -167,10 +173,17 @@ func (w *world) check() {
 	if report.Looked.Lines == 0 || report.Looked.SIMs == 0 && judged > 0 {
 		w.t.Errorf("the checker had nothing to look at: %+v", report.Looked)
 	}
+	if w.counting.Load() == 0 && report.Looked.Counters == 0 {
+		w.t.Errorf("the checker had no counters to look at: %+v", report.Looked)
+	}
 	if taken := w.count(`SELECT count(*) FROM attempt WHERE outcome IN ('done', 'accepted')`); taken > report.Looked.Changes {
 		w.t.Errorf("the checker saw %d state-changing requests, the carrier took %d", report.Looked.Changes, taken)
 	}
 }
+
+// lostCounts is how long before its end the counts were made that are lost with a killed program: since
+// it wrote them last, and of requests under way then.
+const lostCounts = 15 * time.Second
 
 // report has the checker look at the carrier's log, the truth and the database.
 func (w *world) report(t *testing.T) check.Report {
@@ -179,9 +192,12 @@ func (w *world) report(t *testing.T) check.Report {
 	if err != nil {
 		t.Fatal(err)
 	}
-	truth := map[string]simwarden.State{}
+	truth, history := map[string]simwarden.State{}, map[string][]check.Moment{}
 	for _, s := range w.lab.Truth() {
 		truth[s.ICCID] = s.State
+		for _, c := range s.Changes {
+			history[s.ICCID] = append(history[s.ICCID], check.Moment{At: c.At, State: c.State})
+		}
 	}
 	conn, err := pgx.Connect(w.ctx, w.url)
 	if err != nil {
@@ -194,7 +210,11 @@ func (w *world) report(t *testing.T) check.Report {
 	}
 	// The carrier sees a request's end a moment after its sender has given up.
 	const moment = time.Second
-	report, err := check.Run(w.ctx, check.Input{DB: conn, Lines: lines, Truth: truth, Now: w.store.Now(),
+	w.mu.Lock()
+	killed := slices.Clone(w.killed)
+	w.mu.Unlock()
+	report, err := check.Run(w.ctx, check.Input{DB: conn, Lines: lines, Truth: truth, History: history, UsedBytes: w.carrier.UsedBytes, Now: w.store.Now(),
+		CountsWritten: w.counting.Load() == 0, LostAt: killed, LostCounts: lostCounts,
 		Settle: max(settle, driver.Info().SettleTime-moment), OpenBound: openBound, MaxAttempts: fastBackoff().MaxAttempts})
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/simwarden/simwarden"
 	"github.com/simwarden/simwarden/app"
 	_ "github.com/simwarden/simwarden/carrier/all" // the drivers
+	"github.com/simwarden/simwarden/internal/check"
 	"github.com/simwarden/simwarden/internal/plans"
 	"github.com/simwarden/simwarden/internal/rules"
 	"github.com/simwarden/simwarden/internal/secret"
@@ -44,19 +46,22 @@ func eachCarrier(t *testing.T, run func(t *testing.T, driver string)) {
 
 // world is a database, a carrier over real HTTP with one account, and, once it runs, a node.
 type world struct {
-	t       *testing.T
-	ctx     context.Context // outlives the test's own, for the check at its end
-	url     string
-	dataDir string // holds the key file, as serve finds it
-	store   *store.Store
-	pool    *pgxpool.Pool // for plain SQL, as a checker sees the database
-	lab     *lab.World
-	carrier *lab.Account
-	log     *logbook
-	ring    *secret.Keyring
-	account store.Account
-	nodes   int
-	plans   int
+	t        *testing.T
+	ctx      context.Context // outlives the test's own, for the check at its end
+	url      string
+	dataDir  string // holds the key file, as serve finds it
+	store    *store.Store
+	pool     *pgxpool.Pool // for plain SQL, as a checker sees the database
+	lab      *lab.World
+	carrier  *lab.Account
+	log      *logbook
+	ring     *secret.Keyring
+	account  store.Account
+	nodes    int
+	plans    int
+	counting atomic.Int32 // nodes and programs that have counts of requests in memory
+	mu       sync.Mutex
+	killed   []time.Time // when programs were killed, with the counts they had
 }
 
 // logbook is the carrier's log as it was written.
@@ -98,6 +103,7 @@ func newWorld(t *testing.T, driver string, settings ...setting) *world {
 	w.pool, err = pgxpool.NewWithConfig(w.ctx, config)
 	w.must(err)
 	t.Cleanup(w.pool.Close)
+	w.must(check.Watch(w.ctx, w.url))
 
 	w.lab = lab.New(lab.Config{Seed: 7, Log: w.log})
 	server, err := w.lab.Serve(w.ctx, "")
@@ -180,7 +186,8 @@ type option func(*app.Config)
 // rarely makes periodic evaluations so rare that none is under way in a test.
 func rarely(c *app.Config) { c.EvaluateEvery = 24 * time.Hour }
 
-// run starts a node on the world, and stops it when the test ends, before the check.
+// run starts a node on the world, and stops it when the test ends: once nothing is under way, and
+// before the check, so that all that it counted has been written.
 func (w *world) run(options ...option) {
 	w.t.Helper()
 	w.nodes++
@@ -200,16 +207,21 @@ func (w *world) run(options ...option) {
 	w.must(err)
 	ctx, stop := context.WithCancel(w.ctx)
 	ended := make(chan error, 1)
+	w.counting.Add(1)
 	go func() { ended <- node.Run(ctx) }()
 	w.t.Cleanup(func() {
 		if !w.t.Failed() {
-			w.check()
+			w.calm()
 		}
 		stop()
 		if err := <-ended; err != nil {
 			w.t.Errorf("the node ended with %v", err)
 		}
+		w.counting.Add(-1)
 		out.close()
+		if !w.t.Failed() {
+			w.check()
+		}
 	})
 	eventually(w.t, "the node is ready", func() bool { return node.Ready(w.ctx) == nil })
 }

@@ -129,6 +129,19 @@ func (a *Account) SIM(iccid string) (SIMTruth, bool) {
 	return s.truth(a, now), true
 }
 
+// UsedBytes is all that a SIM had used by an instant as the carrier told it then: what it was a usage
+// lag earlier. False: the account has no such SIM.
+func (a *Account) UsedBytes(iccid string, at time.Time) (int64, bool) {
+	a.world.settle()
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	s := a.find(iccid)
+	if s == nil {
+		return 0, false
+	}
+	return s.total(a, at.Add(-a.spec.UsageLag)), true
+}
+
 // SIMs tells the truth about all SIMs, in the order of the carrier's list.
 func (a *Account) SIMs() []SIMTruth {
 	now := a.world.settle()

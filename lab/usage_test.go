@@ -142,6 +142,35 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 }
 
+func TestUsedBytesAreWhatWasToldThen(t *testing.T) {
+	c := clock.NewManual(usageEpoch)
+	a, err := New(Config{Clock: c}).AddAccount(AccountSpec{Name: "plain", Dialect: "plain", UsageLag: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	truth, err := a.AddSIM(NewSIM{Profile: ProfileSilent, State: simwarden.StateActive})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Advance(time.Hour)
+	at := c.Now()
+	if err := a.AddUsage(truth.ICCID, 77); err != nil {
+		t.Fatal(err)
+	}
+	c.Advance(time.Hour)
+	for _, row := range []struct {
+		after time.Duration
+		want  int64
+	}{{-time.Second, 0}, {time.Minute - time.Second, 0}, {time.Minute, 77}, {time.Hour, 77}} {
+		if got, ok := a.UsedBytes(truth.ICCID, at.Add(row.after)); !ok || got != row.want {
+			t.Errorf("%s after 77 bytes the carrier tells of %d (known: %v), want %d", row.after, got, ok, row.want)
+		}
+	}
+	if _, ok := a.UsedBytes("8900000000000000000", at); ok {
+		t.Error("it knows the usage of a SIM that it does not have")
+	}
+}
+
 // plainDialect says nothing: for tests of what lies beneath.
 type plainDialect struct{ Session }
 

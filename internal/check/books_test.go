@@ -43,6 +43,9 @@ func open(t *testing.T) *books {
 	}
 	t.Cleanup(func() { conn.Close(context.Background()) })
 	b := &books{t, conn}
+	if err := check.Watch(t.Context(), conn.Config().ConnString()); err != nil {
+		t.Fatal(err)
+	}
 	b.exec(`INSERT INTO limit_group (id, name, created_at) VALUES (1, 'acme', $1)`, noon)
 	b.exec(`INSERT INTO account (id, name, driver, mode, limit_group_id, created_at, updated_at) VALUES (1, 'acme', 'soracom', 'act', 1, $1, $1)`, noon)
 	b.exec(`INSERT INTO plan (id, code, name, kind, allowance_bytes, validity_unit, validity_count, reset, zone, created_at)

@@ -34,6 +34,18 @@ type Input struct {
 	RetryAfterMax time.Duration
 	// MaxAttempts is how many attempts that count one command may have; zero: not checked.
 	MaxAttempts int
+	// History is what each SIM truly was at the carrier and from when on, by ICCID, oldest first; nil: V10
+	// takes a list for proof of what it may have said.
+	History map[string][]Moment
+	// UsedBytes is all that a SIM had used by an instant as its carrier would have told it then; false: not
+	// known. nil: V16 leaves the comparison out.
+	UsedBytes func(iccid string, at time.Time) (int64, bool)
+	// CountsWritten says that no node has counts of requests in memory any more; otherwise V8 is left out.
+	CountsWritten bool
+	// LostAt are the instants at which nodes were lost that may have had counts in memory, of as long
+	// before as LostCounts says (V8).
+	LostAt     []time.Time
+	LostCounts time.Duration
 	// LimitsSince is since when the limit groups have been as they are; zero: from the first line on (V7).
 	LimitsSince time.Time
 }
@@ -74,9 +86,12 @@ type Looked struct {
 	SIMs     int `json:"sims"`
 	Entries  int `json:"ledger_entries"`
 	Limits   int `json:"limits"` // in enforce
+	Counters int `json:"counters"`
+	Closings int `json:"closings"`
+	Usages   int `json:"usages"` // SIMs whose usage was compared with the carrier's
 }
 
-// Run checks V1 to V7, V9, V11 to V15 and V18. The error is one of reading, never a finding.
+// Run checks V1 to V16 and V18. The error is one of reading, never a finding.
 func Run(ctx context.Context, in Input) (Report, error) {
 	if in.DB == nil {
 		conn, err := pgx.Connect(ctx, in.URL)
@@ -92,7 +107,7 @@ func Run(ctx context.Context, in Input) (Report, error) {
 	c.report.Looked.Lines = len(c.Lines)
 	for _, step := range []func(context.Context) error{
 		c.load, c.causes, c.deviceCauses, c.oneRequestAnAttempt, c.oneAtATime, c.readBeforeResend, c.judgedAfresh, c.terminalIsTheEnd, c.limitsAreKept,
-		c.waitsAreKept, c.pausesAreKept, c.lapses, c.guardsHold, c.holdsAreKept, c.book, c.recordsAreThere, c.auditIsRight, c.calm,
+		c.waitsAreKept, c.countersAreRight, c.pausesAreKept, c.closedForGoodReason, c.lapses, c.guardsHold, c.holdsAreKept, c.book, c.usageIsTrue, c.recordsAreThere, c.auditIsRight, c.calm,
 	} {
 		if err := step(ctx); err != nil {
 			return c.report, fmt.Errorf("check: %w", err)
@@ -108,6 +123,8 @@ type checker struct {
 	byReq    map[string]*attempt
 	// notExecuted are the rules for codes that are documented to mean that nothing was done (C5).
 	notExecuted map[string]bool
+	// closers are the rules that close polling (P5).
+	closers map[string]bool
 }
 
 // attempt is one row with its command.
@@ -122,6 +139,7 @@ type attempt struct {
 	CmdScene  simwarden.Scene
 	Direction simwarden.Direction
 	AskedBy   string
+	Cause     string
 	ClaimedAt time.Time
 	EndedAt   *time.Time
 	Outcome   string
@@ -139,7 +157,7 @@ func (c *checker) found(invariant, subject, format string, args ...any) {
 func (c *checker) load(ctx context.Context) error {
 	rows, err := c.DB.Query(ctx, `
 		SELECT t.id, t.command_id, t.number, t.request_id, s.iccid, t.sim_id, t.scene, c.scene, c.direction, c.asked_by,
-			t.claimed_at, t.ended_at, t.outcome, t.class, t.rule, t.facts, t.decision
+			c.cause_kind, t.claimed_at, t.ended_at, t.outcome, t.class, t.rule, t.facts, t.decision
 		FROM attempt t JOIN command c ON c.id = t.command_id JOIN sim s ON s.id = t.sim_id ORDER BY t.command_id, t.number`)
 	if err != nil {
 		return fmt.Errorf("read attempts: %w", err)
@@ -153,15 +171,26 @@ func (c *checker) load(ctx context.Context) error {
 	for i := range c.attempts {
 		c.byReq[c.attempts[i].RequestID] = &c.attempts[i]
 	}
-	var names []string
-	if err := c.DB.QueryRow(ctx, `SELECT coalesce(array_agg(DISTINCT name), '{}') FROM error_rule WHERE not_executed`).Scan(&names); err != nil {
-		return fmt.Errorf("read error rules: %w", err)
+	if c.notExecuted, err = c.rulesThat(ctx, `not_executed`); err != nil {
+		return err
 	}
-	c.notExecuted = make(map[string]bool, len(names))
-	for _, name := range names {
-		c.notExecuted[name] = true
+	if c.closers, err = c.rulesThat(ctx, `close_polling`); err != nil {
+		return err
 	}
 	return c.DB.QueryRow(ctx, `SELECT count(*) FROM command`).Scan(&c.report.Looked.Commands)
+}
+
+// rulesThat are the names of the error rules with a mark.
+func (c *checker) rulesThat(ctx context.Context, mark string) (map[string]bool, error) {
+	var names []string
+	if err := c.DB.QueryRow(ctx, `SELECT coalesce(array_agg(DISTINCT name), '{}') FROM error_rule WHERE `+mark).Scan(&names); err != nil {
+		return nil, fmt.Errorf("read error rules: %w", err)
+	}
+	out := make(map[string]bool, len(names))
+	for _, name := range names {
+		out[name] = true
+	}
+	return out, nil
 }
 
 // each runs a query whose rows are violations: a subject and what is wrong.

@@ -114,7 +114,9 @@ func TestV9PausesAreKept(t *testing.T) {
 	judge(t, []row{
 		{"V9: an automatic request while polling is on is clean", sent(simwarden.SceneUsageCheck), "", check.Input{}},
 		{"V9: an automatic request while polling is paused", sent(simwarden.SceneUsageCheck, event("polling_paused", 10)), "V9", check.Input{}},
-		{"V9: an automatic request while polling is closed", sent(simwarden.SceneUsageCheck, event("polling_closed", 10)), "V9", check.Input{}},
+		{"V9: an automatic request while polling is closed", func(b *books) []check.Line {
+			return append(sent(simwarden.SceneUsageCheck, event("polling_closed", 10))(b), read(at(9), simwarden.StateTerminated))
+		}, "V9", check.Input{}},
 		{"V9: after polling was resumed is clean", sent(simwarden.SceneUsageCheck, event("polling_paused", 10), event("polling_resumed", 20)), "", check.Input{}},
 		{"V9: before it was paused is clean", sent(simwarden.SceneUsageCheck, event("polling_paused", 90)), "", check.Input{}},
 		{"V9: the suspend of an ended plan passes the pause", sent(simwarden.ScenePlanLapsed, event("polling_paused", 10)), "", check.Input{}},

@@ -26,6 +26,7 @@ type Line struct {
 	ExecutedAt    time.Time           `json:"executed_at"`
 	DueAt         time.Time           `json:"due_at"`
 	StateAnswered simwarden.State     `json:"state_answered"`
+	Fault         string              `json:"fault"` // names of what made the answer false or bad, joined by commas
 	// RetryAfterSeconds is the wait that the answer asked for, from AnsweredAt on.
 	RetryAfterSeconds int64     `json:"retry_after_seconds"`
 	LimitViolation    string    `json:"limit_violation"`

@@ -13,6 +13,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/simwarden/simwarden/app"
+	"github.com/simwarden/simwarden/internal/check"
 	"github.com/simwarden/simwarden/internal/rules"
 )
 
@@ -124,6 +125,9 @@ func (c *demoCmd) run(ctx context.Context, g *Globals, say io.Writer) error {
 		return err
 	}
 	defer e.close()
+	if err := check.Watch(ctx, e.URL); err != nil {
+		return err
+	}
 	scene, err := newDemoScene(ctx, e, c.Sims, c.Seed)
 	if err != nil {
 		return err

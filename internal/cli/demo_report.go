@@ -68,10 +68,16 @@ func (s *demoScene) report(ctx context.Context, e *env) (demoReport, error) {
 func (s *demoScene) checkInput(now time.Time) (check.Input, error) {
 	in := check.Input{Truth: map[string]simwarden.State{}, Now: now, Settle: demoSettle, OpenBound: demoOpenBound,
 		MaxAttempts: demoBackoff().MaxAttempts}
+	in.History, in.UsedBytes = map[string][]check.Moment{}, s.usedBytes()
 	for _, sim := range s.world.Truth() {
 		in.Truth[sim.ICCID] = sim.State
+		for _, c := range sim.Changes {
+			in.History[sim.ICCID] = append(in.History[sim.ICCID], check.Moment{At: c.At, State: c.State})
+		}
 	}
-	for _, line := range s.world.LogLines() {
+	lines := s.world.LogLines()
+	in.CountsWritten = len(lines) < demoLines // the node has ended; of a log cut short nothing can be counted
+	for _, line := range lines {
 		b, err := json.Marshal(line)
 		if err != nil {
 			return in, err
@@ -83,6 +89,18 @@ func (s *demoScene) checkInput(now time.Time) (check.Input, error) {
 		in.Lines = append(in.Lines, l)
 	}
 	return in, nil
+}
+
+// usedBytes finds a SIM's usage at whichever carrier has it.
+func (s *demoScene) usedBytes() func(string, time.Time) (int64, bool) {
+	return func(iccid string, at time.Time) (int64, bool) {
+		for _, a := range s.world.Accounts() {
+			if n, ok := a.UsedBytes(iccid, at); ok {
+				return n, true
+			}
+		}
+		return 0, false
+	}
 }
 
 // line is the live summary.

@@ -53,12 +53,14 @@ var demoLimits = map[simwarden.Operation]int{
 const (
 	demoAllowanceBytes = 5_000_000
 	demoUsageScale     = 800
+	// demoLines are the lines of the carriers' log that are kept for the check at the end.
+	demoLines = 400_000
 )
 
 func newDemoScene(ctx context.Context, e *env, sims int, seed uint64) (*demoScene, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &demoScene{random: rand.New(rand.NewPCG(seed, 20)), stop: cancel, lastAt: time.Now()}
-	s.world = lab.New(lab.Config{Seed: seed, KeepLines: 400_000})
+	s.world = lab.New(lab.Config{Seed: seed, KeepLines: demoLines})
 	for i, carrier := range demoCarriers {
 		count := sims / len(demoCarriers)
 		if i == 0 {
