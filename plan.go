@@ -111,7 +111,14 @@ type Plan struct {
 	// plan costs nothing (M1).
 	PriceMinor int64  `json:"price_minor,omitempty"`
 	Currency   string `json:"currency,omitempty"`
+	// GuardBandBytes is how far usage may pass the allowance at most, promised with GuardBandProbability
+	// (0.5 to 0.999); nil promises nothing. Of main plans with a data limit alone (E12).
+	GuardBandBytes       *int64  `json:"guard_band_bytes,omitempty"`
+	GuardBandProbability float64 `json:"guard_band_probability,omitempty"`
 }
+
+// DefaultGuardBandProbability is promised where a plan has a guard band and does not say (E12).
+const DefaultGuardBandProbability = 0.95
 
 // Price is what the plan costs.
 func (p Plan) Price() Money { return Money{AmountMinor: p.PriceMinor, Currency: p.Currency} }

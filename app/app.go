@@ -184,10 +184,11 @@ func (a *App) Ready(context.Context) error {
 const partitionsEvery = time.Hour
 
 // keepPartitions makes the partitions of the coming months, and raises an alert when rows have
-// landed in a default partition (F18). It also prunes what is kept for a time.
+// landed in a default partition (F18). It also prunes what is kept for a time, and measures what
+// guard bands go by (E12).
 func (a *App) keepPartitions(ctx context.Context) error {
 	for {
-		if err := errors.Join(a.checkPartitions(ctx), a.prune(ctx)); err != nil && ctx.Err() == nil {
+		if err := errors.Join(a.checkPartitions(ctx), a.prune(ctx), a.cfg.Store.MeasureGuardBands(ctx)); err != nil && ctx.Err() == nil {
 			a.cfg.Log.Error("keep the tables in order", "error", err)
 		}
 		if err := a.cfg.Clock.Sleep(ctx, partitionsEvery); err != nil {

@@ -21,6 +21,10 @@ type planAdd struct {
 		ActivateByDays int                    `json:"activate_by_days,omitempty" minimum:"0" maximum:"3660" doc:"After how many days one that waits for its first use or real name begins without; 0: never"`
 		Zone           string                 `json:"zone" minLength:"1" maxLength:"64" doc:"The IANA time zone in which days and months are counted"`
 		Price          *amount                `json:"price,omitempty" doc:"What it costs; absent: nothing"`
+		GuardBand      *struct {
+			Bytes       int64   `json:"bytes" minimum:"0" doc:"How far usage may pass the allowance at most"`
+			Probability float64 `json:"probability,omitempty" minimum:"0.5" maximum:"0.999" doc:"With which probability that is promised; default: 0.95"`
+		} `json:"guard_band,omitempty" doc:"Of main plans with a data limit: its SIMs are suspended early enough to keep the promise; absent: when the allowance is used up (E12)"`
 	} `nameHint:"PlanRequest"`
 }
 
@@ -35,9 +39,13 @@ func (r *rest) plans() {
 		if b.Price != nil {
 			price = b.Price.money()
 		}
-		return r.service.AddPlan(ctx, simwarden.Plan{Code: b.Code, Name: b.Name, Kind: b.Kind, AllowanceBytes: b.AllowanceBytes,
+		p := simwarden.Plan{Code: b.Code, Name: b.Name, Kind: b.Kind, AllowanceBytes: b.AllowanceBytes,
 			ValidityUnit: b.ValidityUnit, ValidityCount: b.ValidityCount, Reset: b.Reset, ResetDays: b.ResetDays, Zone: b.Zone,
 			AnchorDay: b.AnchorDay, Activation: b.Activation, ActivateByDays: b.ActivateByDays,
-			PriceMinor: price.AmountMinor, Currency: price.Currency}, actorOf(ctx))
+			PriceMinor: price.AmountMinor, Currency: price.Currency}
+		if b.GuardBand != nil {
+			p.GuardBandBytes, p.GuardBandProbability = &b.GuardBand.Bytes, b.GuardBand.Probability
+		}
+		return r.service.AddPlan(ctx, p, actorOf(ctx))
 	})
 }

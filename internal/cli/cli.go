@@ -69,6 +69,7 @@ type commands struct {
 	Import    importCmd    `cmd:"" help:"Import SIMs, subscriptions or carrier statements from CSV, with a dry run and row errors."`
 	Token     tokenCmd     `cmd:"" help:"Tokens for the REST API."`
 	Alerts    alertsCmd    `cmd:"" help:"Open alerts: list, clear."`
+	GuardBand guardBandCmd `cmd:"" help:"How often the promises of plans with a guard band were kept."`
 	Guard     guardCmd     `cmd:"" help:"What stops lapsing after a step of a clock or a wrong import: list, release."`
 	Audit     auditCmd     `cmd:"" help:"What persons did, from the audit log."`
 	Doctor    doctorCmd    `cmd:"" help:"Check the installation: versions, partitions, clock, disk, keys."`

@@ -18,17 +18,19 @@ type planCmd struct {
 }
 
 type planAddCmd struct {
-	Code       string `arg:"" help:"Short and unique, as you will type it."`
-	Name       string `help:"As people read it; default: the code."`
-	Kind       string `enum:"main,addon" default:"main" help:"main keeps a SIM running; addon adds data to it."`
-	Allowance  string `required:"" help:"Data per reset period: 500MB, 2GB, 1GiB, a number of bytes, or unlimited."`
-	Validity   string `required:"" help:"How long it runs: 30d, 360d, 1mo, month-end, 1bm for one billing month, or 90s for demonstrations."`
-	Reset      string `default:"none" help:"When the allowance is full again: none, month (calendar), billing-month, or every N days, such as 30d."`
-	BillingDay int    `help:"The day on which a billing month begins: 27 for the 27th to the 26th; in a shorter month its last day."`
-	Activation string `enum:"now,after-current,first-use,realname,default" default:"default" help:"When it begins: now (refused while another runs), after-current, first-use or realname. Default: after-current, an add-on now."`
-	ActivateBy string `help:"When one that waits for its first use or real name begins without: 90d."`
-	Zone       string `default:"UTC" help:"IANA time zone in which days and months are counted."`
-	Price      string `help:"What it costs, with its currency (ISO 4217), such as 9.90EUR; default: nothing." placeholder:"AMOUNT"`
+	Code       string  `arg:"" help:"Short and unique, as you will type it."`
+	Name       string  `help:"As people read it; default: the code."`
+	Kind       string  `enum:"main,addon" default:"main" help:"main keeps a SIM running; addon adds data to it."`
+	Allowance  string  `required:"" help:"Data per reset period: 500MB, 2GB, 1GiB, a number of bytes, or unlimited."`
+	Validity   string  `required:"" help:"How long it runs: 30d, 360d, 1mo, month-end, 1bm for one billing month, or 90s for demonstrations."`
+	Reset      string  `default:"none" help:"When the allowance is full again: none, month (calendar), billing-month, or every N days, such as 30d."`
+	BillingDay int     `help:"The day on which a billing month begins: 27 for the 27th to the 26th; in a shorter month its last day."`
+	Activation string  `enum:"now,after-current,first-use,realname,default" default:"default" help:"When it begins: now (refused while another runs), after-current, first-use or realname. Default: after-current, an add-on now."`
+	ActivateBy string  `help:"When one that waits for its first use or real name begins without: 90d."`
+	Zone       string  `default:"UTC" help:"IANA time zone in which days and months are counted."`
+	Price      string  `help:"What it costs, with its currency (ISO 4217), such as 9.90EUR; default: nothing." placeholder:"AMOUNT"`
+	GuardBand  string  `help:"How far usage may pass the allowance at most, such as 50MB: its SIMs are suspended early enough for that." placeholder:"DATA"`
+	Promise    float64 `help:"With which probability the guard band is promised, 0.5 to 0.999; default: 0.95." placeholder:"SHARE"`
 }
 
 // Run adds a plan (L4).
@@ -53,6 +55,14 @@ func (c *planAddCmd) Run(ctx context.Context, g *Globals) error {
 	}
 	if p.ActivateByDays, err = parseDays(c.ActivateBy); err != nil {
 		return err
+	}
+	p.GuardBandProbability = c.Promise
+	if c.GuardBand != "" {
+		guard, err := parseBytes(c.GuardBand)
+		if err != nil {
+			return err
+		}
+		p.GuardBandBytes = &guard
 	}
 	if c.Price != "" {
 		price, err := ledger.Parse(c.Price)

@@ -19,6 +19,8 @@ func TestL4PlanModes(t *testing.T) {
 	for _, tt := range []struct{ name, command, says string }{
 		{"a SIM", "import sims " + file + " --account acme", ""},
 		{"a plan that waits for its first use", "plan add travel --allowance 1GB --validity 30d --activation first-use --activate-by 90d", "Plan travel is added"},
+		{"a plan with a guard band (E12)", "plan add banded --allowance 1GB --validity 30d --guard-band 50MB --promise 0.99", "Plan banded is added"},
+		{"no stop under a guard band", "guard-band --days 7", "No stop under a guard band in the last 7 days"},
 		{"a plan from the 27th to the 26th", "plan add unicom --allowance 1GB --validity 12bm --reset billing-month --billing-day 27 --zone Asia/Shanghai", "Plan unicom is added"},
 		{"both are listed", "plan list", "12 billing months from day 27"},
 		{"and when they begin", "plan list", "first_use"},
@@ -29,6 +31,10 @@ func TestL4PlanModes(t *testing.T) {
 		}
 	}
 	for _, tt := range []struct{ name, command, says string }{
+		{"a guard band of a plan without a limit", "plan add a --allowance unlimited --validity 30d --guard-band 50MB", "has a data limit"},
+		{"a guard band of an add-on", "plan add a --kind addon --allowance 1GB --validity 30d --guard-band 50MB", "main plan"},
+		{"a promise without a guard band", "plan add a --allowance 1GB --validity 30d --promise 0.9", "guard band alone"},
+		{"a promise that nobody can keep", "plan add a --allowance 1GB --validity 30d --guard-band 0B --promise 1", "0.5 to 0.999"},
 		{"a billing month without its day", "plan add a --allowance 1GB --validity 1bm", "day 1 to 31"},
 		{"a latest start that is no number of days", "plan add a --allowance 1GB --validity 1mo --activation realname --activate-by soon", "90d"},
 		{"a latest start of what does not wait", "plan add a --allowance 1GB --validity 1mo --activate-by 9d", "first_use or realname alone"},

@@ -55,6 +55,14 @@ func Check(p simwarden.Plan) error {
 		return bad("its price is %d minor units; give 0 to %d", p.PriceMinor, simwarden.MaxMinor)
 	case p.PriceMinor > 0 && p.Currency == "":
 		return bad("a price of %d needs a currency", p.PriceMinor)
+	case p.GuardBandBytes == nil && p.GuardBandProbability != 0:
+		return bad("a probability goes with a guard band alone")
+	case p.GuardBandBytes != nil && (p.Kind != simwarden.PlanMain || p.AllowanceBytes == simwarden.UnlimitedBytes):
+		return bad("a guard band goes with a main plan that has a data limit alone")
+	case p.GuardBandBytes != nil && *p.GuardBandBytes < 0:
+		return bad("a guard band of %d bytes; give 0 or more", *p.GuardBandBytes)
+	case p.GuardBandProbability != 0 && !(p.GuardBandProbability >= 0.5 && p.GuardBandProbability <= 0.999):
+		return bad("a guard band is promised with a probability of 0.5 to 0.999, not %v", p.GuardBandProbability)
 	}
 	if p.Currency != "" {
 		if err := ledger.CheckCurrency(p.Currency); err != nil {

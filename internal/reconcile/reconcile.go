@@ -139,6 +139,9 @@ func complete(f *rules.Facts, a store.Account, item Item, at time.Time) {
 	f.NowAt, f.Scene, f.Manual = decidedAt(*f, at), item.Scene, item.Manual
 	f.TrafficStates = info.TrafficStates
 	f.RealNameRequired, f.Unplanned, f.FreshFor = a.RealNameRequired, a.Unplanned, a.FreshFor
+	if f.GuardBand != nil {
+		f.GuardBand.CarrierLag = info.Usage.Lag
+	}
 	f.HasUsage, f.HasReal = info.CanRead(simwarden.CheckUsage), info.CanRead(simwarden.CheckRealName)
 }
 

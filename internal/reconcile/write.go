@@ -166,9 +166,12 @@ func (w *writer) openAll(ctx context.Context, outcomes []Outcome) error {
 	}
 	opened := make(map[simwarden.SIMID]simwarden.CommandID, len(ids))
 	stopped := make(map[simwarden.SIMID]bool, len(outcomes))
-	for _, o := range outcomes {
+	facts := make(map[simwarden.SIMID]*rules.Facts, len(outcomes))
+	for i, o := range outcomes {
 		stopped[o.SIMID] = o.Facts.PollingStopped()
+		facts[o.SIMID] = &outcomes[i].Facts
 	}
+	var stops []store.GuardBandStop
 	var lapses []store.Lapse
 	var triggers []simwarden.CommandID
 	var held []bool
@@ -177,11 +180,17 @@ func (w *writer) openAll(ctx context.Context, outcomes []Outcome) error {
 		if l, ok := lapseOf(Item{SIMID: c.SIMID, SubscriptionID: c.SubscriptionID, Scene: c.Scene}); ok {
 			lapses, triggers, held = append(lapses, l), append(triggers, ids[i]), append(held, stopped[c.SIMID])
 		}
+		if p, ok := facts[c.SIMID].Project(); ok && c.Direction == simwarden.DirectionSuspend && c.Reason == simwarden.ReasonDataExhausted {
+			stops = append(stops, store.GuardBandStop{CommandID: ids[i], SIMID: c.SIMID, Promise: *facts[c.SIMID].GuardBand, Projection: p})
+		}
 		w.events = append(w.events, store.NewEvent{Kind: store.EventCommandOpened, SIMID: c.SIMID, AccountID: c.AccountID, Actor: c.AskedBy,
 			Data: map[string]any{"command_id": ids[i], "direction": c.Direction, "reason": c.Reason, "scene": c.Scene}})
 	}
 	for i, o := range outcomes {
 		outcomes[i].CommandID = opened[o.SIMID]
+	}
+	if err := w.tx.OrderGuardBandStops(ctx, stops); err != nil {
+		return err
 	}
 	return w.tx.TriggerLapses(ctx, lapses, triggers, held)
 }

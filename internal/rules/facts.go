@@ -54,6 +54,9 @@ type Facts struct {
 	// no_plan is not concluded either.
 	LapseHeld bool `json:"lapse_held,omitempty"`
 
+	// GuardBand is the promise of the main plan in force; nil where it makes none (E12).
+	GuardBand *GuardBand `json:"guard_band,omitempty"`
+
 	// The account's policies.
 	RealNameRequired bool                      `json:"realname_required,omitempty"`
 	Unplanned        simwarden.UnplannedPolicy `json:"unplanned"`
@@ -76,6 +79,10 @@ type SubscriptionFact struct {
 	EndAt          time.Time                `json:"end_at"`
 	AllowanceBytes int64                    `json:"allowance_bytes"` // simwarden.UnlimitedBytes: no limit
 	UsedBytes      int64                    `json:"used_bytes"`
+	// GuardBandBytes is how far usage may pass the allowance, with GuardBandProbability; that is 0 where
+	// the plan promises nothing (E12).
+	GuardBandBytes       int64   `json:"guard_band_bytes,omitempty"`
+	GuardBandProbability float64 `json:"guard_band_probability,omitempty"`
 }
 
 // InForce says whether it counts at the instant: start <= t < end.

@@ -148,6 +148,7 @@ func (l *looked) data(f Facts) {
 	if exhausted {
 		l.hold(f, simwarden.ReasonDataExhausted, saw, f.NowAt)
 	}
+	l.guardBand(f, exhausted)
 }
 
 func (l *looked) realName(f Facts) {

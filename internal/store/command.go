@@ -216,9 +216,11 @@ func lapseColumns(lapses []Lapse) (sims, subs []int64, scenes []string) {
 // evaluations that waited for it run at once. False: somebody else has moved it meanwhile.
 func (tx *Tx) EndCommand(ctx context.Context, id simwarden.CommandID, from, to simwarden.CommandState, because string) (bool, error) {
 	var sim simwarden.SIMID
+	var direction simwarden.Direction
+	var reason simwarden.Reason
 	err := tx.QueryRow(ctx, `
 		UPDATE command SET state = $3, end_because = $4, ended_at = $5, updated_at = $5, held_by = '', claim_until = NULL, claimed_by = ''
-		WHERE id = $1 AND state = $2 RETURNING sim_id`, id, string(from), string(to), because, tx.At).Scan(&sim)
+		WHERE id = $1 AND state = $2 RETURNING sim_id, direction, reason`, id, string(from), string(to), because, tx.At).Scan(&sim, &direction, &reason)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil
 	}
@@ -226,6 +228,15 @@ func (tx *Tx) EndCommand(ctx context.Context, id simwarden.CommandID, from, to s
 		return false, fmt.Errorf("end command %d: %w", id, err)
 	}
 	if err := tx.writeRecord(ctx, id); err != nil {
+		return false, err
+	}
+	switch {
+	case direction == simwarden.DirectionResume && to == simwarden.CommandDone:
+		err = tx.endGuardBandStop(ctx, sim, id)
+	case direction == simwarden.DirectionSuspend && reason == simwarden.ReasonDataExhausted:
+		err = tx.settleGuardBandStop(ctx, id, to)
+	}
+	if err != nil {
 		return false, err
 	}
 	return true, tx.wakeEvaluations(ctx, sim)

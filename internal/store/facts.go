@@ -117,12 +117,14 @@ func (tx *Tx) addSubscriptions(ctx context.Context, sims []SIMFacts) error {
 	}
 	rows, err := tx.Query(ctx, `
 		SELECT b.id, coalesce(b.sim_id, 0), coalesce(b.device_id, 0), b.kind, p.code, b.start_at, b.end_at, b.allowance_bytes, b.used_bytes, b.guard_id IS NOT NULL,
-			CASE WHEN b.state <> 'queued' THEN '' WHEN least(b.ready_at, b.activate_by) <= $3 THEN 'after_current' ELSE b.activation END
+			CASE WHEN b.state <> 'queued' THEN '' WHEN least(b.ready_at, b.activate_by) <= $3 THEN 'after_current' ELSE b.activation END,
+			coalesce(p.guard_band_bytes, 0), CASE WHEN p.guard_band_bytes IS NULL THEN 0 ELSE p.guard_band_probability END
 		FROM subscription b JOIN plan p ON p.id = b.plan_id
 		WHERE b.sim_id = ANY($1) AND (b.state IN ('active', 'exhausted') OR b.state = 'queued' AND b.kind = 'main')
 		UNION ALL
 		SELECT b.id, coalesce(b.sim_id, 0), coalesce(b.device_id, 0), b.kind, p.code, b.start_at, b.end_at, b.allowance_bytes, b.used_bytes, b.guard_id IS NOT NULL,
-			CASE WHEN b.state <> 'queued' THEN '' WHEN least(b.ready_at, b.activate_by) <= $3 THEN 'after_current' ELSE b.activation END
+			CASE WHEN b.state <> 'queued' THEN '' WHEN least(b.ready_at, b.activate_by) <= $3 THEN 'after_current' ELSE b.activation END,
+			coalesce(p.guard_band_bytes, 0), CASE WHEN p.guard_band_bytes IS NULL THEN 0 ELSE p.guard_band_probability END
 		FROM subscription b JOIN plan p ON p.id = b.plan_id
 		WHERE b.device_id = ANY($2) AND (b.state IN ('active', 'exhausted') OR b.state = 'queued' AND b.kind = 'main')
 		ORDER BY 7, 1`, simIDs, deviceIDs, tx.At) // what is queued comes last, in its order
@@ -137,7 +139,8 @@ func (tx *Tx) addSubscriptions(ctx context.Context, sims []SIMFacts) error {
 		var start, end *time.Time
 		var held bool
 		var waits simwarden.Activation
-		if err := rows.Scan(&b.ID, &sim, &device, &b.Kind, &b.PlanCode, &start, &end, &b.AllowanceBytes, &b.UsedBytes, &held, &waits); err != nil {
+		if err := rows.Scan(&b.ID, &sim, &device, &b.Kind, &b.PlanCode, &start, &end, &b.AllowanceBytes, &b.UsedBytes, &held, &waits,
+			&b.GuardBandBytes, &b.GuardBandProbability); err != nil {
 			return fmt.Errorf("subscriptions of %d sims: %w", len(sims), err)
 		}
 		b.StartAt, b.EndAt = timeOf(start), timeOf(end)
@@ -156,6 +159,9 @@ func (tx *Tx) addSubscriptions(ctx context.Context, sims []SIMFacts) error {
 	}
 	if err := rows.Err(); err != nil {
 		return fmt.Errorf("subscriptions of %d sims: %w", len(sims), err)
+	}
+	if err := tx.addGuardBands(ctx, sims); err != nil {
+		return fmt.Errorf("guard bands of %d sims: %w", len(sims), err)
 	}
 	return tx.addLastEnds(ctx, sims)
 }

@@ -14,12 +14,13 @@ import (
 var ErrPlanExists = errors.New("a plan with this code exists already")
 
 const planColumns = `p.id, p.code, p.name, p.kind, p.allowance_bytes, p.validity_unit, p.validity_count, p.reset, p.reset_days, p.zone,
-	coalesce(p.price_minor, 0), coalesce(p.currency, ''), p.anchor_day, p.activation, p.activate_by_days`
+	coalesce(p.price_minor, 0), coalesce(p.currency, ''), p.anchor_day, p.activation, p.activate_by_days,
+	p.guard_band_bytes, CASE WHEN p.guard_band_bytes IS NULL THEN 0 ELSE p.guard_band_probability END`
 
 func scanPlan(row pgx.Row) (simwarden.Plan, error) {
 	var p simwarden.Plan
 	err := one(row, &p.ID, &p.Code, &p.Name, &p.Kind, &p.AllowanceBytes, &p.ValidityUnit, &p.ValidityCount, &p.Reset, &p.ResetDays, &p.Zone,
-		&p.PriceMinor, &p.Currency, &p.AnchorDay, &p.Activation, &p.ActivateByDays)
+		&p.PriceMinor, &p.Currency, &p.AnchorDay, &p.Activation, &p.ActivateByDays, &p.GuardBandBytes, &p.GuardBandProbability)
 	return p, err
 }
 
@@ -31,11 +32,16 @@ func (tx *Tx) AddPlan(ctx context.Context, p simwarden.Plan) (simwarden.Plan, er
 			p.Activation = simwarden.ActivateNow
 		}
 	}
+	if p.GuardBandBytes != nil && p.GuardBandProbability == 0 {
+		p.GuardBandProbability = simwarden.DefaultGuardBandProbability
+	}
 	err := tx.QueryRow(ctx, `
-		INSERT INTO plan (code, name, kind, allowance_bytes, validity_unit, validity_count, reset, reset_days, zone, created_at, price_minor, currency, anchor_day, activation, activate_by_days)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, CASE WHEN $12 <> '' THEN $11::bigint END, nullif($12, ''), $13, $14, $15) RETURNING id`,
+		INSERT INTO plan (code, name, kind, allowance_bytes, validity_unit, validity_count, reset, reset_days, zone, created_at, price_minor, currency, anchor_day, activation, activate_by_days,
+			guard_band_bytes, guard_band_probability)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, CASE WHEN $12 <> '' THEN $11::bigint END, nullif($12, ''), $13, $14, $15, $16, coalesce(nullif($17::float8, 0), 0.95)) RETURNING id`,
 		p.Code, p.Name, string(p.Kind), p.AllowanceBytes, string(p.ValidityUnit), p.ValidityCount, string(p.Reset), p.ResetDays, p.Zone, tx.At,
-		p.PriceMinor, p.Currency, p.AnchorDay, string(p.Activation), p.ActivateByDays).Scan(&p.ID)
+		p.PriceMinor, p.Currency, p.AnchorDay, string(p.Activation), p.ActivateByDays,
+		p.GuardBandBytes, p.GuardBandProbability).Scan(&p.ID)
 	if IsUnique(err, "plan_code_key") {
 		return p, fmt.Errorf("%w: %q", ErrPlanExists, p.Code)
 	}

@@ -110,7 +110,8 @@ func (tx *Tx) bearing(ctx context.Context, ids []simwarden.SIMID, since time.Dur
 			b.allowance_bytes, b.used_bytes, b.state = 'exhausted', b.state IN ('expired', 'refunded'), b.state = 'queued',
 			CASE WHEN b.last_reset_at IS NOT NULL THEN b.last_reset_at
 			     WHEN p.reset = 'calendar_month' AND (b.next_reset_at IS NULL OR b.next_reset_at > $2)
-				THEN date_trunc('month', $2::timestamptz, p.zone) END
+				THEN date_trunc('month', $2::timestamptz, p.zone) END,
+			coalesce(p.guard_band_bytes, 0), CASE WHEN p.guard_band_bytes IS NULL THEN 0 ELSE p.guard_band_probability END
 		FROM locked b JOIN plan p ON p.id = b.plan_id ORDER BY b.id`, ids, tx.At, tx.At.Add(-since))
 	if err != nil {
 		return nil, fmt.Errorf("subscriptions that %d sims spend on: %w", len(ids), err)
@@ -121,7 +122,8 @@ func (tx *Tx) bearing(ctx context.Context, ids []simwarden.SIMID, since time.Dur
 		var b BearingSubscription
 		var start, end, reset *time.Time
 		if err := rows.Scan(&b.ID, &b.Asset.SIMID, &b.Asset.DeviceID, &b.Kind, &b.PlanCode, &start, &end,
-			&b.AllowanceBytes, &b.UsedBytes, &b.Exhausted, &b.Ended, &b.Queued, &reset); err != nil {
+			&b.AllowanceBytes, &b.UsedBytes, &b.Exhausted, &b.Ended, &b.Queued, &reset,
+			&b.GuardBandBytes, &b.GuardBandProbability); err != nil {
 			return nil, fmt.Errorf("subscriptions that %d sims spend on: %w", len(ids), err)
 		}
 		b.StartAt, b.EndAt, b.ResetAt = timeOf(start), timeOf(end), timeOf(reset)

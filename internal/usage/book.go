@@ -81,6 +81,7 @@ type booking struct {
 	spent  []store.SpentRow
 	late   []store.SpentRow
 	first  []store.FirstUse
+	rates  []store.RateRow
 	events []store.NewEvent
 	alerts []store.Alert
 	odd    map[string]store.NewEvent // the event of a new anomaly, by its alert's key
@@ -106,7 +107,21 @@ func (b *booking) take(s store.UsageState, r simwarden.Reading) {
 		b.Grew = append(b.Grew, s.SIMID)
 		b.DeltaBytes += step.DeltaBytes
 		b.spend(s, step.DeltaBytes, step.Kept.TrueAt)
+		b.rate(s, kept, step)
 	}
+}
+
+// rate keeps at which rate a SIM used data whose asset has, or had, a plan with a guard band (E12).
+func (b *booking) rate(s store.UsageState, before Kept, step Step) {
+	guarded := slices.ContainsFunc(b.subs[s.Asset], func(sub *store.BearingSubscription) bool { return sub.GuardBandProbability > 0 })
+	if !guarded {
+		return
+	}
+	over := step.Kept.TrueAt.Sub(before.TrueAt)
+	if over <= 0 { // the carrier has put an older figure right: it took as long as we did not know it
+		over = step.Kept.ReadAt.Sub(before.ReadAt)
+	}
+	b.rates = append(b.rates, store.RateRow{SIMID: s.SIMID, Asset: s.Asset, DeltaBytes: step.DeltaBytes, Over: over, TrueAt: step.Kept.TrueAt})
 }
 
 // spend shares a delta out over what was in force at the instant it belongs to.
@@ -208,6 +223,9 @@ func (b *booking) write(ctx context.Context, tx *store.Tx) error {
 		return fmt.Errorf("book usage: %w", err)
 	}
 	if err := tx.SpendLate(ctx, b.late); err != nil {
+		return fmt.Errorf("book usage: %w", err)
+	}
+	if err := tx.WriteRates(ctx, b.rates); err != nil {
 		return fmt.Errorf("book usage: %w", err)
 	}
 	opened, err := tx.RaiseNew(ctx, b.alerts)
