@@ -88,9 +88,10 @@ func (p promLog) Println(v ...any) { p.log.Error("metrics", "error", fmt.Sprint(
 
 // rest binds the operations to routes.
 type rest struct {
-	api     huma.API
-	service *Service
-	log     *slog.Logger
+	api       huma.API
+	service   *Service
+	log       *slog.Logger
+	exporting chan struct{} // holds one for each export under way
 }
 
 func newREST(o Options, mux *http.ServeMux) error {
@@ -106,7 +107,7 @@ func newREST(o Options, mux *http.ServeMux) error {
 	config.Formats = map[string]huma.Format{"application/json": format, "json": format} // the latter is problem+json
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"bearer": {Type: "http", Scheme: "bearer", BearerFormat: "sw_<id>_<secret>"}}
 	config.Security = []map[string][]string{{"bearer": {}}}
-	r := &rest{api: humago.New(mux, config), service: o.Service, log: o.Log}
+	r := &rest{api: humago.New(mux, config), service: o.Service, log: o.Log, exporting: make(chan struct{}, maxExports)}
 	r.api.OpenAPI().Components.Schemas.RegisterTypeAlias(reflect.TypeFor[store.Account](), reflect.TypeFor[accountSchema]())
 	r.sims()
 	r.devices()
@@ -124,6 +125,7 @@ func newREST(o Options, mux *http.ServeMux) error {
 	r.audit()
 	r.errorRules()
 	r.reports()
+	r.exports()
 	document, err := json.Marshal(r.api.OpenAPI())
 	if err != nil {
 		return err

@@ -47,7 +47,9 @@ func looks(op huma.Operation) huma.Operation {
 }
 
 // happensOnce says whether an operation heeds idempotency keys: each POST that writes does.
-func happensOnce(op huma.Operation) bool { return op.Method == http.MethodPost && op.Metadata[keyLooks] == nil }
+func happensOnce(op huma.Operation) bool {
+	return op.Method == http.MethodPost && op.Metadata[keyLooks] == nil
+}
 
 // describeKey writes the header into an operation's description.
 func describeKey(op *huma.Operation) {

@@ -95,6 +95,7 @@ var problems = []struct {
 	{as(ledger.ErrCurrency), http.StatusUnprocessableEntity, "currency_does_not_fit"},
 	{as(ledger.ErrAmount), http.StatusUnprocessableEntity, "amount_invalid"},
 	{as(ledger.ErrBadRequest), http.StatusUnprocessableEntity, "bad_input"},
+	{as(ErrExportsBusy), http.StatusServiceUnavailable, "exports_busy"},
 	{as(store.ErrNotFound), http.StatusNotFound, "not_found"},
 }
 

@@ -66,7 +66,8 @@ type commands struct {
 	Renewal   renewalCmd   `cmd:"" help:"Say whether a subscription is bought again at its end, from its wallet."`
 	Wallet    walletCmd    `cmd:"" help:"Wallets that pay for plans: add, list, show, top up, assign, credit limit."`
 	Margin    marginCmd    `cmd:"" help:"What SIMs earned and what carriers charged for them, by month."`
-	Import    importCmd    `cmd:"" help:"Import SIMs, subscriptions or carrier statements from CSV, with a dry run and row errors."`
+	Import    importCmd    `cmd:"" help:"Import SIMs, devices, subscriptions or carrier statements from CSV, with a dry run and row errors."`
+	Export    exportCmd    `cmd:"" help:"Export SIMs, devices, subscriptions, records or usage as CSV, to standard output."`
 	Token     tokenCmd     `cmd:"" help:"Tokens for the REST API."`
 	Alerts    alertsCmd    `cmd:"" help:"Open alerts: list, clear."`
 	GuardBand guardBandCmd `cmd:"" help:"How often the promises of plans with a guard band were kept."`

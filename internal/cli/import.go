@@ -22,6 +22,7 @@ const maxSpread = 7 * 24 * time.Hour
 
 type importCmd struct {
 	SIMs          importSIMsCmd          `cmd:"" name:"sims" help:"Add the SIMs of a CSV file to an account. Columns: iccid, msisdn, imsi, label, imei."`
+	Devices       importDevicesCmd       `cmd:"" help:"Add the devices of a CSV file. Columns: imei, name. A device that is there is left as it is."`
 	Statement     importStatementCmd     `cmd:"" help:"Take in what a carrier charges. Columns: iccid, period (2026-05), cost, currency, item. A row taken in before is corrected."`
 	Subscriptions importSubscriptionsCmd `cmd:"" help:"Buy the plans of a CSV file. Columns: iccid, plan, start, used (bytes), ref. A row imported before is not bought again."`
 }
@@ -49,6 +50,15 @@ func (c *importSIMsCmd) Run(ctx context.Context, g *Globals) error {
 	return c.run(ctx, g, func(im transfer.Importer, src io.ReadSeeker, o transfer.Options) (transfer.Report, error) {
 		o.Spread = c.Spread
 		return im.SIMs(ctx, src, c.Account, o)
+	})
+}
+
+type importDevicesCmd struct{ importFlags }
+
+// Run imports devices (I4).
+func (c *importDevicesCmd) Run(ctx context.Context, g *Globals) error {
+	return c.run(ctx, g, func(im transfer.Importer, src io.ReadSeeker, o transfer.Options) (transfer.Report, error) {
+		return im.Devices(ctx, src, o)
 	})
 }
 

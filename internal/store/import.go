@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/simwarden/simwarden"
 )
@@ -129,12 +131,25 @@ func (tx *Tx) AssetsOfSIMs(ctx context.Context, ids []simwarden.SIMID) (map[simw
 	return out, rows.Err()
 }
 
-// ImportedSubscriptions gives what was imported already under the references, by reference.
+// ExportRef begins the reference under which a subscription is exported that was not imported: its id
+// follows.
+const ExportRef = "simwarden:"
+
+// ImportedSubscriptions gives what is there already under the references, by reference: what was
+// imported with one, and what was exported with one.
 func (tx *Tx) ImportedSubscriptions(ctx context.Context, refs []string) (map[string]simwarden.Subscription, error) {
+	ids := []int64{}
+	for _, ref := range refs {
+		if digits, found := strings.CutPrefix(ref, ExportRef); found {
+			if id, err := strconv.ParseInt(digits, 10, 64); err == nil {
+				ids = append(ids, id)
+			}
+		}
+	}
 	rows, err := tx.Query(ctx, `
-		SELECT b.import_ref, b.id, coalesce(b.sim_id, 0), coalesce(b.device_id, 0), b.plan_id, p.code
+		SELECT coalesce(b.import_ref, $3 || b.id::text), b.id, coalesce(b.sim_id, 0), coalesce(b.device_id, 0), b.plan_id, p.code
 		FROM subscription b JOIN plan p ON p.id = b.plan_id
-		WHERE b.import_ref IS NOT NULL AND b.import_ref = ANY($1)`, refs)
+		WHERE b.import_ref IS NOT NULL AND b.import_ref = ANY($1) OR b.import_ref IS NULL AND b.id = ANY($2)`, refs, ids, ExportRef)
 	if err != nil {
 		return nil, fmt.Errorf("look for imported subscriptions: %w", err)
 	}

@@ -16,6 +16,7 @@ const (
 	columnIMSI   = "imsi"
 	columnLabel  = "label"
 	columnIMEI   = "imei"
+	columnName   = "name"
 	columnPlan   = "plan"
 	columnStart  = "start"
 	columnUsed   = "used"
@@ -33,6 +34,7 @@ var headerNames = map[string][]string{
 	columnIMSI:   {"imsi", "imsi号"},
 	columnLabel:  {"label", "备注", "标签", "name", "名称"},
 	columnIMEI:   {"imei", "设备号", "设备imei", "imei号"},
+	columnName:   {"name", "名称", "设备名称", "label", "备注"},
 	columnPlan:   {"plan", "套餐", "plancode", "套餐编码", "套餐代码"},
 	columnStart:  {"start", "开始", "startat", "开始时间", "生效时间"},
 	columnUsed:   {"used", "已用", "usedbytes", "已用字节"},
@@ -45,6 +47,7 @@ var headerNames = map[string][]string{
 
 var (
 	simColumns          = []string{columnICCID, columnMSISDN, columnIMSI, columnLabel, columnIMEI}
+	deviceColumns       = []string{columnIMEI, columnName}
 	statementColumns    = []string{columnICCID, columnPeriod, columnCost, columnMoney, columnItem}
 	subscriptionColumns = []string{columnICCID, columnPlan, columnStart, columnUsed, columnRef}
 )

@@ -1,5 +1,5 @@
-// Package transfer brings CSV files in: it reads them as people have them, checks every row against
-// the words and the database, and writes all of a file or nothing (I4, I6).
+// Package transfer brings CSV files in and out: it reads them as people have them, checks every row
+// against the words and the database, and writes all of a file or nothing (I4, I6).
 package transfer
 
 import (
@@ -147,6 +147,8 @@ func open(ctx context.Context, src io.ReadSeeker, kind Kind, o Options) (*run, e
 	switch kind {
 	case KindSubscriptions:
 		wanted, required = subscriptionColumns, []string{columnICCID, columnPlan}
+	case KindDevices:
+		wanted, required = deviceColumns, deviceColumns[:1]
 	case KindStatement:
 		wanted, required = statementColumns, statementColumns[:4]
 	}

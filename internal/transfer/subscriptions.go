@@ -274,7 +274,7 @@ func (l *subscriptionLoader) buy(ctx context.Context, row subscriptionRow, befor
 		other := old.PlanID != row.plan.ID || old.SIMID != 0 && asset.SIMID != 0 && old.SIMID != asset.SIMID ||
 			old.DeviceID != 0 && asset.DeviceID != 0 && old.DeviceID != asset.DeviceID
 		if other {
-			return bad(columnRef, row.ref, fmt.Sprintf("another purchase, of plan %s, was imported with this ref; give this one its own", old.PlanCode))
+			return bad(columnRef, row.ref, fmt.Sprintf("another purchase, of plan %s, has this ref; give this one its own", old.PlanCode))
 		}
 		l.rep.AlreadyThere++
 		return nil
