@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,19 +75,10 @@ func (d Database) Keep(ctx context.Context, fence store.PollFence, rows []store.
 	return kept, nil
 }
 
-// touch writes what is as known and gives the rest, sorted by SIM.
-func (d Database) touch(ctx context.Context, fence store.PollFence, rows []store.PollRow, kept *Kept) ([]store.PollRow, error) {
-	var byKind [kinds][]store.PollRow
-	var rest []store.PollRow
-	for _, r := range rows {
-		if k, ok := onlyKind(r.Reading); ok && kindAt[k] == r.Kind {
-			byKind[k] = append(byKind[k], r)
-		} else {
-			rest = append(rest, r)
-		}
-	}
+// touch writes what is as known and gives the rest, sorted by SIM. It may change the order of rows.
+func (d Database) touch(ctx context.Context, fence store.PollFence, rows []store.PollRow, kept *Kept) (rest []store.PollRow, err error) {
+	byKind, rest := sorted(rows)
 	for k := range byKind {
-		slices.SortFunc(byKind[k], bySIM)
 		for todo := byKind[k]; len(todo) > 0; {
 			var batch []store.PollRow
 			batch, todo = oneEach(todo, touchBatch)
@@ -94,9 +86,13 @@ func (d Database) touch(ctx context.Context, fence store.PollFence, rows []store
 			if err != nil {
 				return nil, err
 			}
+			if len(done.Missed) == 0 {
+				kept.Touched += len(batch)
+				continue
+			}
 			for _, r := range batch {
 				switch {
-				case done.SIMs[r.SIMID]:
+				case !done.Missed[r.SIMID]:
 					kept.Touched++
 				case !done.Fenced, fence.Lease == nil && !done.Held[r.Shard]:
 					kept.Lost++
@@ -110,10 +106,49 @@ func (d Database) touch(ctx context.Context, fence store.PollFence, rows []store
 	return rest, nil
 }
 
-func bySIM(a, b store.PollRow) int { return int(a.SIMID - b.SIMID) }
+// sorted gives the rows that speak of one kind alone, by kind and sorted by SIM, and the others. A
+// page of a list has rows of one kind, most often in order: those are neither copied nor moved.
+func sorted(rows []store.PollRow) (byKind [kinds][]store.PollRow, others []store.PollRow) {
+	if len(rows) == 0 {
+		return byKind, nil
+	}
+	plain := func(r store.PollRow) (int, bool) {
+		k, only := onlyKind(r.Reading)
+		return k, only && kindAt[k] == r.Kind
+	}
+	first, ok := plain(rows[0])
+	alike := ok && !slices.ContainsFunc(rows[1:], func(r store.PollRow) bool { k, ok := plain(r); return !ok || k != first })
+	if alike {
+		byKind[first] = rows
+	} else {
+		for _, r := range rows {
+			if k, ok := plain(r); ok {
+				byKind[k] = append(byKind[k], r)
+			} else {
+				others = append(others, r)
+			}
+		}
+	}
+	for _, of := range byKind {
+		if !slices.IsSortedFunc(of, bySIM) {
+			slices.SortStableFunc(of, bySIM)
+		}
+	}
+	return byKind, others
+}
+
+func bySIM(a, b store.PollRow) int { return cmp.Compare(a.SIMID, b.SIMID) }
 
 // oneEach splits sorted rows into up to n with each SIM once, and the others, both sorted.
 func oneEach(rows []store.PollRow, n int) (batch, rest []store.PollRow) {
+	n = min(n, len(rows))
+	again := 1 // the first row of the same SIM as the one before
+	for again < n && rows[again].SIMID != rows[again-1].SIMID {
+		again++
+	}
+	if again >= n {
+		return rows[:n:n], rows[n:]
+	}
 	for i, r := range rows {
 		if len(batch) == n {
 			return batch, append(rest, rows[i:]...)

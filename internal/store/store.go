@@ -63,7 +63,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	// After an import no SIM is settled yet, and statistics of that moment make the planner choose
 	// a scan of the whole table for each batch of readings. A plan that does not look at them is
 	// right at any time.
-	touch, err := openPool(ctx, o, touchConns, touchConns, "simwarden-touch", "plan_cache_mode", "force_generic_plan")
+	touch, err := openPool(ctx, o, touchConns, touchConns, "simwarden-touch", "plan_cache_mode", "force_generic_plan",
+		"enable_bitmapscan", "off") // rows are locked in the order of their ids, as everywhere
 	if err != nil {
 		main.Close()
 		work.Close()

@@ -32,63 +32,22 @@ type PollRow struct {
 	DueAt   time.Time
 }
 
-// Touched says which rows said nothing new and are written, and whether the fence held. Under epochs
-// Held are the shards still ours; under a lease it is empty and Fenced tells.
+// Touched says which rows are not written, since they said something new or the fence did not hold,
+// and whether it held. Under epochs Held are the shards still ours; under a lease it is empty and
+// Fenced tells.
 type Touched struct {
-	SIMs   map[simwarden.SIMID]bool
+	Missed map[simwarden.SIMID]bool
 	Held   map[int16]bool
 	Fenced bool
 }
-
-// The two fences as a condition on p.shard. set_config makes the commit of this one statement not
-// wait for the disk: what it writes is read again at the next check, were it lost.
-const (
-	fenceByEpochs = `
-		WITH fence AS MATERIALIZED (
-			SELECT h.shard, set_config('synchronous_commit', 'off', true) FROM poll_shard h
-			JOIN unnest($3::smallint[], $4::bigint[]) AS v (shard, epoch) ON h.shard = v.shard AND h.epoch = v.epoch
-			WHERE h.account_id = $1 AND h.holder = $2 AND h.lease_until > app_now()
-		), t AS (`
-	fenceByLease = `
-		WITH fence AS MATERIALIZED (
-			SELECT 0::smallint AS shard, set_config('synchronous_commit', 'off', true) FROM lease
-			WHERE name = $3 AND holder = $2 AND epoch = $4 AND lease_until > app_now() AND $1::bigint > 0
-		), t AS (`
-	// "+ 0" keeps the planner from the index on account and shard: each SIM is found by its id.
-	inEpochs = ` AND p.account_id + 0 = $1 AND p.shard = ANY (ARRAY(SELECT shard FROM fence)) RETURNING p.sim_id)`
-	inLease  = ` AND p.account_id + 0 = $1 AND EXISTS (SELECT FROM fence) RETURNING p.sim_id)`
-	touched  = ` SELECT ARRAY(SELECT shard FROM fence), ARRAY(SELECT sim_id FROM t)`
-
-	// The hot path: one statement, and nothing but instants changes.
-	touchState = `
-		UPDATE poll_state p SET state_read_at = v.read_at, state_due_at = v.due_at
-		FROM unnest($5::bigint[], $6::timestamptz[], $7::timestamptz[], $8::text[], $9::text[], $10::bool[])
-			AS v (sim_id, read_at, due_at, state, extended, pending)
-		WHERE p.sim_id = v.sim_id AND p.settled AND p.state = v.state AND p.extended = v.extended AND p.pending = v.pending
-		  AND p.state_read_at <= v.read_at`
-	// The same for rows that all say the same of the state, as nearly all of a list do.
-	touchSameState = `
-		UPDATE poll_state p SET state_read_at = $7, state_due_at = v.due_at
-		FROM unnest($5::bigint[], $6::timestamptz[]) AS v (sim_id, due_at)
-		WHERE p.sim_id = v.sim_id AND p.settled AND p.state = $8 AND p.extended = $9 AND p.pending = $10 AND p.state_read_at <= $7`
-	touchUsage = `
-		UPDATE poll_state p SET usage_read_at = v.read_at, usage_true_at = v.true_at, usage_due_at = v.due_at
-		FROM unnest($5::bigint[], $6::timestamptz[], $7::timestamptz[], $8::timestamptz[], $9::bigint[], $10::timestamptz[])
-			AS v (sim_id, read_at, due_at, true_at, counter, period)
-		WHERE p.sim_id = v.sim_id AND p.settled AND p.usage_counter_bytes = v.counter
-		  AND p.usage_period_start_at IS NOT DISTINCT FROM v.period AND p.usage_read_at <= v.read_at`
-	touchRealName = `
-		UPDATE poll_state p SET realname_read_at = v.read_at, realname_due_at = v.due_at
-		FROM unnest($5::bigint[], $6::timestamptz[], $7::timestamptz[], $8::text[]) AS v (sim_id, read_at, due_at, realname)
-		WHERE p.sim_id = v.sim_id AND p.settled AND p.realname = v.realname AND p.realname_read_at <= v.read_at`
-)
 
 // Touch writes the rows whose reading says what is known already of a SIM whose decision stands: the
 // instants move, nothing else. All rows are of one kind, and each reading has the part of that kind
 // alone; a SIM may appear once. The rows that are not in the answer go the full way, those of a
 // fence that did not hold go no way.
 func (s *Store) Touch(ctx context.Context, f PollFence, kind simwarden.CheckKind, rows []PollRow) (Touched, error) {
-	args := []any{f.AccountID, f.Holder}
+	args := make([]any, 0, 12)
+	args = append(args, f.AccountID, f.Holder)
 	head, tail := fenceByEpochs, inEpochs
 	if f.Lease != nil {
 		head, tail = fenceByLease, inLease
@@ -97,14 +56,11 @@ func (s *Store) Touch(ctx context.Context, f PollFence, kind simwarden.CheckKind
 		shards, epochs := f.arrays()
 		args = append(args, shards, epochs)
 	}
+	args = append(args, len(rows))
 	var update string
 	switch kind {
 	case simwarden.CheckState:
-		if sameState(rows) {
-			update, args = touchSameState, sameStateArgs(args, rows)
-		} else {
-			update, args = touchState, stateArgs(args, rows)
-		}
+		update, args = stateUpdate(args, rows)
 	case simwarden.CheckUsage:
 		update, args = touchUsage, usageArgs(args, rows)
 	default:
@@ -117,9 +73,15 @@ func (s *Store) Touch(ctx context.Context, f PollFence, kind simwarden.CheckKind
 	if err != nil {
 		return Touched{}, fmt.Errorf("touch %d sims: %w", len(rows), err)
 	}
-	out := Touched{SIMs: make(map[simwarden.SIMID]bool, len(ids)), Held: make(map[int16]bool, len(held)), Fenced: len(held) > 0}
-	for _, id := range ids {
-		out.SIMs[simwarden.SIMID(id)] = true
+	out := Touched{Held: make(map[int16]bool, len(held)), Fenced: len(held) > 0}
+	if ids != nil {
+		out.Missed = make(map[simwarden.SIMID]bool, len(rows)-len(ids))
+		for _, r := range rows {
+			out.Missed[r.SIMID] = true
+		}
+		for _, id := range ids {
+			delete(out.Missed, simwarden.SIMID(id))
+		}
 	}
 	for _, shard := range held {
 		out.Held[shard] = true
@@ -133,77 +95,6 @@ func (f PollFence) arrays() (shards []int16, epochs []int64) {
 		shards, epochs = append(shards, shard), append(epochs, epoch)
 	}
 	return shards, epochs
-}
-
-func sameState(rows []PollRow) bool {
-	first := rows[0].Reading.State
-	for _, r := range rows[1:] {
-		if s := r.Reading.State; s.State != first.State || s.Extended != first.Extended || s.Pending != first.Pending {
-			return false
-		}
-	}
-	return true
-}
-
-// sameStateArgs gives all rows the earliest of their instants: a reading is never made out to be
-// fresher than it is.
-func sameStateArgs(args []any, rows []PollRow) []any {
-	ids, dues := make([]int64, len(rows)), make([]time.Time, len(rows))
-	readAt, state := rows[0].Reading.ReadAt, rows[0].Reading.State
-	for i, r := range rows {
-		ids[i], dues[i] = int64(r.SIMID), r.DueAt
-		if r.Reading.ReadAt.Before(readAt) {
-			readAt = r.Reading.ReadAt
-		}
-	}
-	return append(args, ids, dues, readAt, string(state.State), string(state.Extended), state.Pending)
-}
-
-func stateArgs(args []any, rows []PollRow) []any {
-	n := len(rows)
-	ids, reads, dues := make([]int64, n), make([]time.Time, n), make([]time.Time, n)
-	states, extended, pending := make([]string, n), make([]string, n), make([]bool, n)
-	for i, r := range rows {
-		ids[i], reads[i], dues[i] = int64(r.SIMID), r.Reading.ReadAt, r.DueAt
-		states[i], extended[i], pending[i] = string(r.Reading.State.State), string(r.Reading.State.Extended), r.Reading.State.Pending
-	}
-	return append(args, ids, reads, dues, states, extended, pending)
-}
-
-func usageArgs(args []any, rows []PollRow) []any {
-	n := len(rows)
-	ids, reads, dues := make([]int64, n), make([]time.Time, n), make([]time.Time, n)
-	trues, counters, periods := make([]time.Time, n), make([]int64, n), make([]*time.Time, n)
-	for i, r := range rows {
-		ids[i], reads[i], dues[i] = int64(r.SIMID), r.Reading.ReadAt, r.DueAt
-		trues[i], counters[i], periods[i] = r.Reading.Usage.TrueAt, r.Reading.Usage.CounterBytes, nullTime(r.Reading.Usage.PeriodStartAt)
-		if trues[i].IsZero() {
-			trues[i] = r.Reading.ReadAt
-		}
-	}
-	return append(args, ids, reads, dues, trues, counters, periods)
-}
-
-func realNameArgs(args []any, rows []PollRow) []any {
-	n := len(rows)
-	ids, reads, dues, status := make([]int64, n), make([]time.Time, n), make([]time.Time, n), make([]string, n)
-	for i, r := range rows {
-		ids[i], reads[i], dues[i], status[i] = int64(r.SIMID), r.Reading.ReadAt, r.DueAt, string(r.Reading.RealName.Status)
-	}
-	return append(args, ids, reads, dues, status)
-}
-
-// retryPassing runs one statement again after a deadlock or a lock time-out, as InTx does.
-func retryPassing(ctx context.Context, s *Store, fn func() error) error {
-	for try := 1; ; try++ {
-		err := fn()
-		if err == nil || try == txTries || !mayRepeat(err) {
-			return err
-		}
-		if err := s.clock.Sleep(ctx, time.Duration(1<<try)*5*time.Millisecond); err != nil {
-			return err
-		}
-	}
 }
 
 // FenceHolds says whether the fence still stands within a transaction: for which shards, or for a
@@ -235,6 +126,19 @@ func (tx *Tx) FenceHolds(ctx context.Context, f PollFence) (map[int16]bool, bool
 		out[shard] = true
 	}
 	return out, len(held) > 0, nil
+}
+
+// retryPassing runs one statement again after a deadlock or a lock time-out, as InTx does.
+func retryPassing(ctx context.Context, s *Store, fn func() error) error {
+	for try := 1; ; try++ {
+		err := fn()
+		if err == nil || try == txTries || !mayRepeat(err) {
+			return err
+		}
+		if err := s.clock.Sleep(ctx, time.Duration(1<<try)*5*time.Millisecond); err != nil {
+			return err
+		}
+	}
 }
 
 // WriteDues keeps when SIMs, locked before, are looked at next, by kind of check.

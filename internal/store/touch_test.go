@@ -81,8 +81,8 @@ func TestTouchIsHOT(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(done.SIMs) != len(ids) {
-			t.Fatalf("touched %d of %d SIMs", len(done.SIMs), len(ids))
+		if len(done.Missed) != 0 {
+			t.Fatalf("missed %d of %d SIMs", len(done.Missed), len(ids))
 		}
 	}
 	u, h := settled(t, statistics, (warm+rounds)*int64(len(ids)))
@@ -164,8 +164,70 @@ func TestTouchLeavesWhatIsNew(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(done.SIMs) != tt.touched || done.Fenced != tt.fenced {
-				t.Errorf("touched %d SIMs, fence %v; want %d, %v", len(done.SIMs), done.Fenced, tt.touched, tt.fenced)
+			if touched := len(tt.rows) - len(done.Missed); touched != tt.touched || done.Fenced != tt.fenced {
+				t.Errorf("touched %d SIMs, fence %v; want %d, %v", touched, done.Fenced, tt.touched, tt.fenced)
+			}
+		})
+	}
+}
+
+// However the ids lie and whatever else is in the batch, just the SIMs that were read get the instants.
+func TestTouchWritesTheGivenRowsAlone(t *testing.T) {
+	s, pool := open(t)
+	account, ids, fence, at := polled(t, s, func(sql string, args ...any) {
+		if _, err := pool.Exec(t.Context(), sql, args...); err != nil {
+			t.Fatal(err)
+		}
+	}, 100)
+	news := map[int]bool{5: true} // that SIM is read in another state
+	tests := []struct {
+		name string
+		read []int
+	}{
+		{"one after the other", []int{2, 3, 4}},
+		{"with gaps", []int{6, 8, 9, 11}},
+		{"not in order", []int{14, 12, 13}},
+		{"far apart", []int{20, 60, 99}},
+		{"one SIM", []int{30}},
+		{"one with news amid others", []int{4, 5, 6}},
+		{"one with news far from others", []int{1, 5, 70}},
+	}
+	for i, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			read := at.Add(time.Duration(i+1) * time.Minute)
+			var rows []store.PollRow
+			want := map[simwarden.SIMID]bool{}
+			for n, index := range tt.read {
+				state := simwarden.StateActive
+				if news[index] {
+					state = simwarden.StateSuspended
+				} else {
+					want[ids[index]] = true
+				}
+				row := stateRows(ids[index:index+1], account, read, state)[0]
+				row.DueAt = read.Add(time.Duration(n+1) * time.Hour) // each its own
+				rows = append(rows, row)
+			}
+			done, err := s.Touch(t.Context(), fence, simwarden.CheckState, rows)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for n, r := range rows {
+				sim, err := s.SIM(t.Context(), r.SIMID)
+				if err != nil {
+					t.Fatal(err)
+				}
+				wrote := sim.StateReadAt.Equal(read) && sim.StateDueAt.Equal(rows[n].DueAt)
+				if wrote != want[r.SIMID] || done.Missed[r.SIMID] == want[r.SIMID] {
+					t.Errorf("SIM %d: written %v, missed %v, want it written: %v", tt.read[n], wrote, done.Missed[r.SIMID], want[r.SIMID])
+				}
+			}
+			var moved int
+			if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM poll_state WHERE state_read_at = $1`, read).Scan(&moved); err != nil {
+				t.Fatal(err)
+			}
+			if moved != len(want) {
+				t.Errorf("%d SIMs were written, want %d", moved, len(want))
 			}
 		})
 	}
@@ -214,8 +276,8 @@ func BenchmarkTouch(b *testing.B) {
 		from := i % (len(ids) / batch) * batch
 		i++
 		done, err := s.Touch(b.Context(), fence, simwarden.CheckState, stateRows(ids[from:from+batch], account, at.Add(time.Duration(i)*time.Millisecond), simwarden.StateActive))
-		if err != nil || len(done.SIMs) != batch {
-			b.Fatal(len(done.SIMs), err)
+		if err != nil || len(done.Missed) != 0 {
+			b.Fatal(len(done.Missed), err)
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/batch, "ns/poll")
@@ -260,8 +322,8 @@ func TestTouchOfARealNameThatIsKnown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !got.SIMs[ids[0]] || got.SIMs[ids[1]] {
-		t.Errorf("touched are %v, want the one alone that is as it was", got.SIMs)
+	if got.Missed[ids[0]] || !got.Missed[ids[1]] {
+		t.Errorf("missed are %v, want the one alone that is not as it was", got.Missed)
 	}
 	sim, err := s.SIM(t.Context(), ids[0])
 	if err != nil || !sim.RealNameReadAt.Equal(at.Add(time.Minute)) || !sim.RealNameDueAt.Equal(at.Add(time.Hour)) {
