@@ -45,6 +45,7 @@ func (s *Service) Enumerations() map[string][]string {
 		"validity_unit":      texts(simwarden.ValidityUnits()),
 		"reset":              texts(simwarden.ResetKinds()),
 		"activation":         texts(simwarden.Activations()),
+		"pool_policy":        texts(simwarden.PoolPolicies()),
 		"subscription_state": texts(simwarden.SubscriptionStates()),
 		"transaction_kind":   texts(simwarden.TransactionKinds()),
 		"difference_kind":    texts(differenceKinds),

@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,11 +26,18 @@ type Explanation struct {
 	Open          *store.Command           `json:"open_command,omitempty"`
 	Last          *store.Command           `json:"last_command,omitempty"`
 	Subscriptions []simwarden.Subscription `json:"subscriptions"`
+	Pool          *SIMPool                 `json:"pool,omitempty"` // that it or its device is in (L6)
 	Timeline      []store.Event            `json:"timeline"`
 	Next          []Next                   `json:"next"`
 	Guards        []store.Guard            `json:"guards"` // that hold something of it (C10)
 	Account       store.Account            `json:"account"`
 	Device        *store.Device            `json:"device,omitempty"` // whose plans count for it
+}
+
+// SIMPool is the pool that a SIM or its device is in, and its stay in it.
+type SIMPool struct {
+	store.Pool
+	Member store.PoolMember `json:"member"`
 }
 
 // Next is something that will happen: at an instant, which is that of the explanation for what is
@@ -74,6 +82,9 @@ func (s *Service) Explain(ctx context.Context, iccid string) (Explanation, error
 	if e.Subscriptions, err = s.Store.SubscriptionsOf(ctx, sim.ID, explainSubscriptions); err != nil {
 		return Explanation{}, err
 	}
+	if e.Pool, err = s.poolOf(ctx, e.SIM); err != nil {
+		return Explanation{}, err
+	}
 	if e.Timeline, err = s.Store.Timeline(ctx, sim.ID, explainTimeline); err != nil {
 		return Explanation{}, err
 	}
@@ -95,6 +106,19 @@ func (s *Service) Explain(ctx context.Context, iccid string) (Explanation, error
 	e.Next = next(e)
 	e.Summary = summary(e)
 	return e, nil
+}
+
+// poolOf is the pool that a SIM or its device is in, nil for none.
+func (s *Service) poolOf(ctx context.Context, sim store.SIM) (*SIMPool, error) {
+	asset := store.Asset{SIMID: sim.ID}
+	if sim.DeviceID != 0 {
+		asset = store.Asset{DeviceID: sim.DeviceID}
+	}
+	p, m, err := s.Store.PoolOf(ctx, asset)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	return &SIMPool{p, m}, err
 }
 
 // summary says it in one or two sentences.
@@ -226,6 +250,9 @@ func next(e Explanation) []Next {
 				add(b.NextResetAt, "subscription %d (%s): the allowance is full again", b.ID, b.PlanCode)
 			}
 		}
+	}
+	if e.Pool != nil && !e.Pool.NextResetAt.IsZero() {
+		add(e.Pool.NextResetAt, "pool %s: the allowance is full again", e.Pool.Name)
 	}
 	slices.SortFunc(queued, func(a, b simwarden.Subscription) int { return cmp.Compare(a.ID, b.ID) })
 	for i, b := range queued {

@@ -65,6 +65,7 @@ type commands struct {
 	Refund    refundCmd    `cmd:"" help:"Take a subscription back."`
 	Renewal   renewalCmd   `cmd:"" help:"Say whether a subscription is bought again at its end, from its wallet."`
 	Wallet    walletCmd    `cmd:"" help:"Wallets that pay for plans: add, list, show, top up, assign, credit limit."`
+	Pool      poolCmd      `cmd:"" help:"Pools, whose members share an allowance: add, list, show, set, top up, members."`
 	Margin    marginCmd    `cmd:"" help:"What SIMs earned and what carriers charged for them, by month."`
 	Import    importCmd    `cmd:"" help:"Import SIMs, devices, subscriptions or carrier statements from CSV, with a dry run and row errors."`
 	Export    exportCmd    `cmd:"" help:"Export SIMs, devices, subscriptions, records or usage as CSV, to standard output."`
@@ -141,7 +142,8 @@ func exitCode(err error, errOut io.Writer) int {
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return ExitNotFound
-	case isAboutMoney(err), errors.Is(err, api.ErrBadInput), errors.Is(err, store.ErrAmbiguousICCID), errors.Is(err, plans.ErrPlanInvalid),
+	case isAboutMoney(err), errors.Is(err, api.ErrBadInput), errors.Is(err, store.ErrAmbiguousICCID), errors.Is(err, plans.ErrPlanInvalid), errors.Is(err, plans.ErrPoolInvalid),
+		errors.Is(err, store.ErrPoolExists),
 		errors.Is(err, store.ErrAccountExists), errors.Is(err, store.ErrLimitGroupExists), errors.Is(err, store.ErrPlanExists), errors.Is(err, store.ErrRuleExists), errors.Is(err, transfer.ErrFile):
 		return ExitUsage
 	}

@@ -48,7 +48,7 @@ func explainText(g *Globals, x api.Explanation) {
 		if !r.SinceAt.IsZero() {
 			since = ", since " + when(r.SinceAt, x.At)
 		}
-		p("Reason    %s (%s): %s%s", r.Reason, r.Owner, clean(r.Evidence, 120), since)
+		p("Reason    %s (%s): %s%s", r.Reason, r.Owner, clean(r.Evidence, 240), since)
 	}
 	p("Checks")
 	for _, k := range x.Decision.Checks {
@@ -60,7 +60,7 @@ func explainText(g *Globals, x api.Explanation) {
 		if !k.AsOf.IsZero() {
 			age = "; read " + ago(k.AsOf, x.At)
 		}
-		p("  %s  %s: %s%s", mark, k.Name, clean(k.Saw, 120), age)
+		p("  %s  %s: %s%s", mark, k.Name, clean(k.Saw, 240), age)
 	}
 	if x.Open != nil {
 		commandText(g, "Open command", *x.Open, x)
@@ -75,6 +75,10 @@ func explainText(g *Globals, x api.Explanation) {
 		for _, b := range x.Subscriptions {
 			p("  %s", subscriptionText(b, x))
 		}
+	}
+	if x.Pool != nil {
+		p("Pool      %s, policy %s: %s used of %s; this member has drawn %s, its cap is %s", x.Pool.Name, spaced(string(x.Pool.Policy)),
+			bytesText(x.Pool.UsedBytes), bytesText(x.Pool.TotalBytes()), bytesText(x.Pool.Member.DrawnBytes), bytesText(x.Pool.Member.CapBytes))
 	}
 	p("What happens next")
 	for _, n := range x.Next {

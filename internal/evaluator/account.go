@@ -20,8 +20,8 @@ var (
 	pointAccountAfter  = fault.Register("account_evaluation.after")
 )
 
-// RunAccounts judges all SIMs of the accounts for which that was asked, as when their real-name
-// policy has changed (S19), until ctx ends; errors are logged and tried again. Several nodes may run
+// RunAccounts judges all SIMs of the accounts and pools for which that was asked, as when an account's
+// real-name policy has changed (S19) or a pool is used up (L6), until ctx ends; errors are logged and tried again. Several nodes may run
 // it. How far it has come is kept with each batch, so that a node goes on where another died.
 func (e *Evaluator) RunAccounts(ctx context.Context) error {
 	for {
@@ -40,7 +40,7 @@ func (e *Evaluator) RunAccounts(ctx context.Context) error {
 	}
 }
 
-// StepAccount judges one batch of SIMs of the oldest account evaluation; it gives how many, at least
+// StepAccount judges one batch of SIMs of the oldest account's or pool's evaluation; it gives how many, at least
 // one where one was found at all.
 func (e *Evaluator) StepAccount(ctx context.Context) (int, error) {
 	pointAccountBefore.Hit()
@@ -84,12 +84,12 @@ func (e *Evaluator) accountBatch(ctx context.Context, limit int) (n int, err err
 		if err != nil || !ok {
 			return err
 		}
-		ids, err := tx.SIMsOfAccount(ctx, job.AccountID, job.Cursor, job.UntilID, limit)
+		ids, cursor, err := tx.SIMsToJudge(ctx, job, limit)
 		if err != nil {
 			return err
 		}
 		n = max(len(ids), 1)
-		if len(ids) == 0 {
+		if cursor == job.Cursor {
 			return tx.FinishAccountEvaluation(ctx, job.ID)
 		}
 		pointAccountIn.Hit()
@@ -97,15 +97,19 @@ func (e *Evaluator) accountBatch(ctx context.Context, limit int) (n int, err err
 		if err != nil {
 			return err
 		}
-		return tx.MoveAccountEvaluation(ctx, job.ID, ids[len(ids)-1], len(ids), ordered(outcomes))
+		return tx.MoveAccountEvaluation(ctx, job.ID, cursor, len(ids), ordered(outcomes))
 	})
 	return n, err
 }
 
 func accountItems(job store.AccountEvaluation, ids []simwarden.SIMID) []reconcile.Item {
+	cause := store.Cause{Kind: store.CauseAccount, ID: int64(job.AccountID)}
+	if job.PoolID != 0 {
+		cause = store.Cause{Kind: store.CausePool, ID: int64(job.PoolID)}
+	}
 	items := make([]reconcile.Item, len(ids))
 	for i, id := range ids {
-		items[i] = reconcile.Item{SIMID: id, Scene: job.Scene, AskedBy: job.AskedBy, Cause: store.Cause{Kind: store.CauseAccount, ID: int64(job.AccountID)}}
+		items[i] = reconcile.Item{SIMID: id, Scene: job.Scene, AskedBy: job.AskedBy, Cause: cause}
 	}
 	return items
 }
@@ -127,15 +131,17 @@ func (e *Evaluator) passOver(ctx context.Context, cause error) error {
 		if err != nil || !ok {
 			return err
 		}
-		ids, err := tx.SIMsOfAccount(ctx, job.AccountID, job.Cursor, job.UntilID, 1)
-		if err != nil || len(ids) == 0 {
+		ids, cursor, err := tx.SIMsToJudge(ctx, job, 1)
+		if err != nil || cursor == job.Cursor {
 			return err
 		}
-		e.Log.Error("the evaluation of an account passes over a SIM", "sim", ids[0], "error", cause)
-		if err := tx.Raise(ctx, store.Alert{Kind: store.AlertRowSetAside, Key: "account_evaluation:" + strconv.FormatInt(int64(ids[0]), 10), SIMID: ids[0],
-			AccountID: job.AccountID, Message: fmt.Sprintf("this SIM could not be judged in scene %s, which goes on with the others: %v", job.Scene, cause)}); err != nil {
-			return err
+		for _, id := range ids { // one, or all of a device that is in a pool
+			e.Log.Error("the evaluation of an account or pool passes over a SIM", "sim", id, "error", cause)
+			if err := tx.Raise(ctx, store.Alert{Kind: store.AlertRowSetAside, Key: "account_evaluation:" + strconv.FormatInt(int64(id), 10), SIMID: id,
+				AccountID: job.AccountID, Message: fmt.Sprintf("this SIM could not be judged in scene %s, which goes on with the others: %v", job.Scene, cause)}); err != nil {
+				return err
+			}
 		}
-		return tx.MoveAccountEvaluation(ctx, job.ID, ids[0], 1, 0)
+		return tx.MoveAccountEvaluation(ctx, job.ID, cursor, len(ids), 0)
 	})
 }

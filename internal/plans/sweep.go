@@ -81,27 +81,20 @@ func (s *Sweeper) every() time.Duration {
 	return sweepEvery
 }
 
-// Sweep handles one batch of each that is due: ends, starts of what has waited, resets, renewals whose
-// wallet has got more, and holds of money that have expired. It gives how many.
+// Sweep handles one batch of each that is due: ends, starts of what has waited, resets, those of pools too,
+// renewals whose wallet has got more, and holds of money that have expired. It gives how many.
 func (s *Sweeper) Sweep(ctx context.Context) (int, error) {
-	lapsed, err := s.sweepEnds(ctx)
-	if err != nil {
-		return 0, err
+	sum := 0
+	for _, sweep := range []func(context.Context) (int, error){
+		s.sweepEnds, s.sweepStarts, s.sweepResets, s.sweepPools, s.sweepRenewals, s.sweepHolds,
+	} {
+		n, err := sweep(ctx)
+		sum += n
+		if err != nil {
+			return sum, err
+		}
 	}
-	started, err := s.sweepStarts(ctx)
-	if err != nil {
-		return lapsed + started, err
-	}
-	reset, err := s.sweepResets(ctx)
-	if err != nil {
-		return lapsed + started + reset, err
-	}
-	renewed, err := s.sweepRenewals(ctx)
-	if err != nil {
-		return lapsed + started + reset + renewed, err
-	}
-	released, err := s.sweepHolds(ctx)
-	return lapsed + started + reset + renewed + released, err
+	return sum, nil
 }
 
 func (s *Sweeper) sweepEnds(ctx context.Context) (int, error) {

@@ -13,6 +13,7 @@ import (
 var (
 	ErrOwnPlans     = errors.New("this SIM has plans of its own; let them end, refund them, or have them moved to the device")
 	ErrPlansCollide = errors.New("both the SIM and the device have a main plan; an asset has one at a time: let one end or refund it first")
+	ErrOwnPool      = errors.New("this SIM is in a pool, which nothing would use in a device; take it out of the pool first")
 	ErrDeviceFull   = fmt.Errorf("a device holds at most %d SIMs", store.MaxDeviceSIMs)
 )
 
@@ -30,7 +31,7 @@ type Binding struct {
 // BindSIM puts a SIM into a device. From then on the device's plans count for it (E8), and it is
 // judged by them (scene plan_check); where it brings plans, all the device's SIMs are. What the
 // device's paused polling holds back it holds back for this SIM too. The errors are store.ErrBound,
-// ErrOwnPlans, ErrPlansCollide and ErrDeviceFull. It gives the subscriptions that moved.
+// ErrOwnPlans, ErrPlansCollide, ErrOwnPool and ErrDeviceFull. It gives the subscriptions that moved.
 func BindSIM(ctx context.Context, tx *store.Tx, b Binding) ([]simwarden.SubscriptionID, error) {
 	device, sim, err := lockBinding(ctx, tx, b)
 	if err != nil {
@@ -41,6 +42,12 @@ func BindSIM(ctx context.Context, tx *store.Tx, b Binding) ([]simwarden.Subscrip
 	}
 	if device.SIMs >= store.MaxDeviceSIMs {
 		return nil, fmt.Errorf("device %s: %w", device.IMEI, ErrDeviceFull)
+	}
+	own := store.Asset{SIMID: b.SIMID}
+	if in, err := tx.PooledAssets(ctx, []store.Asset{own}); err != nil {
+		return nil, err
+	} else if in[own] != 0 {
+		return nil, fmt.Errorf("SIM %s: %w", sim.ICCID, ErrOwnPool)
 	}
 	moved, err := movePlans(ctx, tx, b, sim)
 	if err != nil {

@@ -40,6 +40,8 @@ type Facts struct {
 
 	// The asset's plans: all that are active or exhausted, main and add-on.
 	Subscriptions []SubscriptionFact `json:"subscriptions"`
+	// Pool is the pool that the asset is in, nil for none (L6).
+	Pool *PoolFact `json:"pool,omitempty"`
 	// EverPlanned says that the asset has had a main subscription at some time (E2).
 	EverPlanned bool `json:"ever_planned"`
 	// LastPlanEndedAt is when its latest main subscription ended; zero where none has.

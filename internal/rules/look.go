@@ -144,11 +144,17 @@ func (l *looked) data(f Facts) {
 	}
 	saw := fmt.Sprintf("%s used of %s", bytes(used), bytes(allowance))
 	exhausted := used >= allowance
+	if f.Pool != nil {
+		saw += "; " + f.Pool.saw()
+		exhausted = exhausted && !f.Pool.Serves()
+	}
 	l.check(CheckDataLeft, saw, !exhausted, f.UsageReadAt)
 	if exhausted {
 		l.hold(f, simwarden.ReasonDataExhausted, saw, f.NowAt)
 	}
-	l.guardBand(f, exhausted)
+	if f.Pool == nil || !f.Pool.Serves() { // else nothing passes an allowance: the pool bears it
+		l.guardBand(f, exhausted)
+	}
 }
 
 func (l *looked) realName(f Facts) {

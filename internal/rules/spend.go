@@ -27,18 +27,27 @@ func Spend(subs []SubscriptionFact, deltaBytes int64, at time.Time) []Spent {
 	if deltaBytes <= 0 || len(order) == 0 {
 		return nil
 	}
-	left := deltaBytes
-	added := make([]int64, len(order))
-	for i, s := range order {
-		added[i] = min(left, room(s))
-		left -= added[i]
-	}
+	added, left := fill(order, deltaBytes)
 	bearer := 0
 	if order[0].Kind != simwarden.PlanMain {
 		bearer = len(order) - 1
 	}
 	added[bearer] += left
+	return spentParts(order, added)
+}
 
+// fill gives each in its order what it has room for, and what is left then.
+func fill(order []SubscriptionFact, deltaBytes int64) (added []int64, left int64) {
+	left = deltaBytes
+	added = make([]int64, len(order))
+	for i, s := range order {
+		added[i] = min(left, room(s))
+		left -= added[i]
+	}
+	return added, left
+}
+
+func spentParts(order []SubscriptionFact, added []int64) []Spent {
 	var out []Spent
 	for i, s := range order {
 		if added[i] > 0 {

@@ -92,3 +92,25 @@ func TestSpendSums(t *testing.T) {
 		}
 	})
 }
+
+func TestL6TheirOwnFirstThenThePool(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		subs  []rules.SubscriptionFact
+		delta int64
+		want  []rules.Spent
+		pool  int64
+	}{
+		{"what fits is the main plan's, and the pool is left alone", []rules.SubscriptionFact{mainPlan(0)}, 100, []rules.Spent{{1, 100, false}}, 0},
+		{"main plan, then add-ons, then the pool", []rules.SubscriptionFact{addon(2, 500, 0, april), mainPlan(999_999_999)}, 1000, []rules.Spent{{1, 1, true}, {2, 500, true}}, 499},
+		{"what exceeds all is the pool's, not the main plan's", []rules.SubscriptionFact{mainPlan(1_000_000_000)}, 7, nil, 7},
+		{"a plan past its allowance takes nothing back from the pool", []rules.SubscriptionFact{mainPlan(2_000_000_000)}, 7, nil, 7},
+		{"with nothing in force the pool bears it", nil, 7, nil, 7},
+		{"U2: never a negative delta", []rules.SubscriptionFact{mainPlan(0)}, -1, nil, 0},
+	} {
+		got, pool := rules.SpendPooled(tt.subs, tt.delta, noon)
+		if !slices.Equal(got, tt.want) || pool != tt.pool {
+			t.Errorf("%s: spent %+v and %d of the pool, want %+v and %d", tt.name, got, pool, tt.want, tt.pool)
+		}
+	}
+}

@@ -11,13 +11,15 @@ import (
 	"github.com/simwarden/simwarden"
 )
 
-// AccountEvaluation is the judging of all SIMs of an account, in the background, with a scene (S19).
+// AccountEvaluation is the judging of all SIMs of an account (S19), or of a pool's members (L6), in the
+// background, with a scene.
 type AccountEvaluation struct {
 	ID         int64               `json:"id"`
-	AccountID  simwarden.AccountID `json:"account_id"`
+	AccountID  simwarden.AccountID `json:"account_id,omitempty"`
+	PoolID     simwarden.PoolID    `json:"pool_id,omitempty"`
 	Scene      simwarden.Scene     `json:"scene"`
-	Cursor     simwarden.SIMID     `json:"-"`
-	UntilID    simwarden.SIMID     `json:"-"`
+	Cursor     int64               `json:"-"` // the last SIM of the account, or member of the pool, that was judged
+	UntilID    int64               `json:"-"` // the last to judge
 	Total      int64               `json:"total"`
 	Done       int64               `json:"done"`
 	Ordered    int64               `json:"ordered"` // commands that it led to
@@ -27,12 +29,12 @@ type AccountEvaluation struct {
 	Outcome    string              `json:"outcome,omitempty"`
 }
 
-const accountEvaluationColumns = `id, account_id, scene, cursor, until_id, total, done, ordered, asked_by, asked_at, finished_at, outcome`
+const accountEvaluationColumns = `id, coalesce(account_id, 0), coalesce(pool_id, 0), scene, cursor, until_id, total, done, ordered, asked_by, asked_at, finished_at, outcome`
 
 func scanAccountEvaluation(row pgx.Row) (AccountEvaluation, error) {
 	var e AccountEvaluation
 	var finished *time.Time
-	err := one(row, &e.ID, &e.AccountID, &e.Scene, &e.Cursor, &e.UntilID, &e.Total, &e.Done, &e.Ordered, &e.AskedBy, &e.AskedAt, &finished, &e.Outcome)
+	err := one(row, &e.ID, &e.AccountID, &e.PoolID, &e.Scene, &e.Cursor, &e.UntilID, &e.Total, &e.Done, &e.Ordered, &e.AskedBy, &e.AskedAt, &finished, &e.Outcome)
 	e.AskedAt, e.FinishedAt = e.AskedAt.UTC(), timeOf(finished)
 	return e, err
 }
@@ -74,14 +76,30 @@ func (tx *Tx) TakeAccountEvaluation(ctx context.Context) (e AccountEvaluation, o
 	return e, true, nil
 }
 
-// SIMsOfAccount gives up to limit ids of an account's SIMs after one, up to another.
-func (tx *Tx) SIMsOfAccount(ctx context.Context, account simwarden.AccountID, after, until simwarden.SIMID, limit int) ([]simwarden.SIMID, error) {
+// SIMsToJudge gives the next SIMs of an evaluation, those of up to limit SIMs of its account or members
+// of its pool, and how far it has come with them: its own Cursor where there are no more.
+func (tx *Tx) SIMsToJudge(ctx context.Context, e AccountEvaluation, limit int) (ids []simwarden.SIMID, cursor int64, err error) {
+	cursor = e.Cursor
+	if e.PoolID != 0 {
+		var last simwarden.PoolMemberID
+		if ids, last, err = tx.SIMsOfPool(ctx, e.PoolID, simwarden.PoolMemberID(e.Cursor), simwarden.PoolMemberID(e.UntilID), limit); last != 0 {
+			cursor = int64(last)
+		}
+		return ids, cursor, err
+	}
+	if ids, err = tx.simsOfAccount(ctx, e.AccountID, e.Cursor, e.UntilID, limit); len(ids) > 0 {
+		cursor = int64(ids[len(ids)-1])
+	}
+	return ids, cursor, err
+}
+
+func (tx *Tx) simsOfAccount(ctx context.Context, account simwarden.AccountID, after, until int64, limit int) ([]simwarden.SIMID, error) {
 	return scanAll(fmt.Sprintf("sims of account %d", account), scanID[simwarden.SIMID])(tx.Query(ctx,
 		`SELECT id FROM sim WHERE account_id = $1 AND id > $2 AND id <= $3 ORDER BY id LIMIT $4`, account, after, until, limit))
 }
 
 // MoveAccountEvaluation keeps how far it has come, in the transaction that judged.
-func (tx *Tx) MoveAccountEvaluation(ctx context.Context, id int64, cursor simwarden.SIMID, done, ordered int) error {
+func (tx *Tx) MoveAccountEvaluation(ctx context.Context, id, cursor int64, done, ordered int) error {
 	_, err := tx.Exec(ctx, `UPDATE account_evaluation SET cursor = $2, done = done + $3, ordered = ordered + $4 WHERE id = $1`, id, cursor, done, ordered)
 	if err != nil {
 		return fmt.Errorf("keep how far evaluation %d of an account has come: %w", id, err)

@@ -88,7 +88,10 @@ func (tx *Tx) Facts(ctx context.Context, ids []simwarden.SIMID) ([]SIMFacts, err
 	if err := rows.Err(); err != nil {
 		return nil, fmt.Errorf("facts of %d sims: %w", len(ids), err)
 	}
-	return out, tx.addSubscriptions(ctx, out)
+	if err := tx.addSubscriptions(ctx, out); err != nil {
+		return nil, err
+	}
+	return out, tx.addPools(ctx, out)
 }
 
 // addSubscriptions fills in what each SIM's asset has bought: the device's where it is in one,

@@ -278,13 +278,14 @@ func (tx *Tx) EndSubscriptions(ctx context.Context, ids []simwarden.Subscription
 	return nil
 }
 
-// NextPlanInstant is when the next subscription ends or is reset, those in except aside; zero where
-// none does. UTC.
+// NextPlanInstant is when the next subscription ends or is reset, those in except aside, or a pool is reset;
+// zero where none does. UTC.
 func (s *Store) NextPlanInstant(ctx context.Context, except ...simwarden.SubscriptionID) (time.Time, error) {
 	var at *time.Time
 	err := s.work.QueryRow(ctx, `
 		SELECT least((SELECT min(end_at) FROM subscription WHERE state IN ('active', 'exhausted') AND guard_id IS NULL AND id <> ALL($1)),
-			(SELECT min(next_reset_at) FROM subscription WHERE state IN ('active', 'exhausted') AND next_reset_at IS NOT NULL AND id <> ALL($1)))`,
+			(SELECT min(next_reset_at) FROM subscription WHERE state IN ('active', 'exhausted') AND next_reset_at IS NOT NULL AND id <> ALL($1)),
+			(SELECT min(next_reset_at) FROM pool))`,
 		subscriptionIDs(except)).Scan(&at)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("next plan end: %w", err)

@@ -60,16 +60,26 @@ func BookWithin(ctx context.Context, tx *store.Tx, obs []store.Observed, bound B
 	if err != nil {
 		return Booked{}, fmt.Errorf("book usage: %w", err)
 	}
-	b := booking{bound: bound, subs: map[store.Asset][]*store.BearingSubscription{}}
+	b := booking{bound: bound, subs: map[store.Asset][]*store.BearingSubscription{}, stays: map[store.Asset][]store.PoolStay{}}
 	for i := range subs {
 		b.subs[subs[i].Asset] = append(b.subs[subs[i].Asset], &subs[i])
+	}
+	if len(spend) > 0 {
+		stays, err := tx.PoolStays(ctx, spend, lateFor)
+		if err != nil {
+			return Booked{}, fmt.Errorf("book usage: %w", err)
+		}
+		for _, s := range stays {
+			b.stays[s.Asset] = append(b.stays[s.Asset], s)
+		}
 	}
 	for _, s := range states {
 		if r, ok := readings[s.SIMID]; ok {
 			b.take(s, r)
 		}
 	}
-	return b.Booked, b.write(ctx, tx)
+	err = b.write(ctx, tx)
+	return b.Booked, err
 }
 
 // booking collects what one transaction books.
@@ -77,11 +87,13 @@ type booking struct {
 	Booked
 	bound  Bound
 	subs   map[store.Asset][]*store.BearingSubscription
+	stays  map[store.Asset][]store.PoolStay
 	rows   []store.UsageRow
 	spent  []store.SpentRow
 	late   []store.SpentRow
 	first  []store.FirstUse
 	rates  []store.RateRow
+	draws  []draw
 	events []store.NewEvent
 	alerts []store.Alert
 	odd    map[string]store.NewEvent // the event of a new anomaly, by its alert's key
@@ -148,7 +160,16 @@ func (b *booking) spend(s store.UsageState, delta int64, at time.Time) {
 			facts = append(facts, sub.SubscriptionFact)
 		}
 	}
-	for _, part := range rules.Spend(facts, delta, at) {
+	var parts []rules.Spent
+	if stay, pooled := b.stayAt(s.Asset, at); pooled {
+		var rest int64
+		if parts, rest = rules.SpendPooled(facts, delta, at); rest > 0 {
+			b.draws = append(b.draws, draw{stay: stay, sim: s.SIMID, of: s.AccountID, bytes: rest, at: at})
+		}
+	} else {
+		parts = rules.Spend(facts, delta, at)
+	}
+	for _, part := range parts {
 		sub := byID[part.ID]
 		row := store.SpentRow{ID: part.ID, UsedBytes: part.UsedBytes, Exhausted: part.Exhausted}
 		switch {
@@ -226,6 +247,9 @@ func (b *booking) write(ctx context.Context, tx *store.Tx) error {
 		return fmt.Errorf("book usage: %w", err)
 	}
 	if err := tx.WriteRates(ctx, b.rates); err != nil {
+		return fmt.Errorf("book usage: %w", err)
+	}
+	if err := b.writeDraws(ctx, tx); err != nil {
 		return fmt.Errorf("book usage: %w", err)
 	}
 	opened, err := tx.RaiseNew(ctx, b.alerts)
