@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check lint race fuzz zones faults bench
+.PHONY: help setup build demo test check lint race fuzz zones planted faults bench
 
 LINT_VERSION ?= v2.15.0
 DEMO_ARGS ?=
@@ -33,7 +33,7 @@ test: setup ## set up, then all tests as a change must pass them (about 12 minut
 	then echo "simwarden: all tests passed"; \
 	else echo "simwarden: TESTS FAILED, see the first lines above that start with FAIL, --- FAIL or a file's name"; exit 1; fi
 
-check: test lint race fuzz zones ## test, and all that a release must pass: lint, race, fuzz, zones
+check: test lint race fuzz zones planted ## test, and all that a release must pass: lint, race, fuzz, zones, planted
 	@echo "simwarden: all checks passed"
 
 lint: ## golangci-lint, built by go run
@@ -51,6 +51,9 @@ zones: setup ## the quick packages under three time zones of the machine
 		echo "TZ=$$zone"; \
 		TZ=$$zone go test -count=1 -timeout 12m -p 2 $(quick) || exit 1; \
 	done
+
+planted: setup ## one bug planted for each invariant, which the checker must catch
+	go test -tags planted -count=1 -timeout 15m -run TestPlantedBugsAreCaught ./acceptance
 
 faults: setup ## FAULT_SCHEDULES seeded schedules of faults on whole nodes, in virtual time
 	FAULT_SCHEDULES=$(FAULT_SCHEDULES) go test -tags faults -count=1 -timeout 24h -v -run TestSchedules ./faults

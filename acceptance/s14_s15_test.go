@@ -196,39 +196,6 @@ func TestS15MonitorHoldsNothingBackAndCounts(t *testing.T) {
 	}
 }
 
-func TestPlantedLimiterIsCaught(t *testing.T) {
-	// V7: a limiter that lets twice as much through, as many do across the edge of two seconds.
-	t.Parallel()
-	path := binary(t, "planted")
-	for _, planted := range []bool{true, false} {
-		name := "V7 not planted"
-		env := "SIMWARDEN_PLANTED="
-		if planted {
-			name, env = "V7", "SIMWARDEN_PLANTED=V7"
-		}
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t, "soracom", seldom)
-			w.limit(simwarden.GroupEnforce, 20)
-			w.fleet(150)
-			program := w.serve(path, env)
-			eventually(t, "polls go out", func() bool { return len(w.arrivals(simwarden.PurposePoll)) >= 80 })
-			program.stop()
-			report := w.report(t)
-			found := false
-			for _, v := range report.Violations {
-				found = found || v.Invariant == "V7"
-				if v.Invariant != "V7" || !planted {
-					t.Errorf("%s", v)
-				}
-			}
-			if planted && !found {
-				t.Errorf("the checker reports no V7; it has looked at %+v", report.Looked)
-			}
-		})
-	}
-}
-
 func TestG4TwoProcessesKeepOneLimitTogether(t *testing.T) {
 	t.Parallel()
 	bench := exec.CommandContext(t.Context(), binary(t, ""), "bench", "limit", "--per-second", "20", "--processes", "2", "--seconds", "3")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/simwarden/simwarden"
 	"github.com/simwarden/simwarden/internal/clock"
+	"github.com/simwarden/simwarden/internal/fault"
 	"github.com/simwarden/simwarden/internal/store"
 )
 
@@ -88,6 +89,9 @@ func newMeter(s *store.Store, c clock.Clock, log *slog.Logger, reg prometheus.Re
 
 // add counts one call.
 func (m *meter) add(a *account, op simwarden.Operation, purpose simwarden.Purpose, outcome string, took time.Duration) {
+	if fault.Planted("V8") && op == simwarden.OpSuspend { // suspends are not counted
+		return
+	}
 	name := a.row.Load().Name
 	m.calls.WithLabelValues(name, string(op), string(purpose), outcome).Inc()
 	if IsAttempt(outcome) {

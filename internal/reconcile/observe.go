@@ -103,6 +103,13 @@ func ClosePolling(ctx context.Context, tx *store.Tx, id simwarden.SIMID, extende
 	if err != nil || !closed {
 		return err
 	}
-	return tx.AddEvents(ctx, []store.NewEvent{{Kind: store.EventClosed, SIMID: id, Actor: System,
-		Data: map[string]any{"extended_state": extended, "because": because}}})
+	if err := plantedClosings(ctx, tx, id, extended, because); err != nil {
+		return err
+	}
+	return tx.AddEvents(ctx, []store.NewEvent{closing(id, extended, because)})
+}
+
+// closing is the event of a closed polling.
+func closing(id simwarden.SIMID, extended simwarden.ExtendedState, because string) store.NewEvent {
+	return store.NewEvent{Kind: store.EventClosed, SIMID: id, Actor: System, Data: map[string]any{"extended_state": extended, "because": because}}
 }

@@ -137,6 +137,7 @@ func complete(f *rules.Facts, a store.Account, item Item, at time.Time) {
 		info = driver.Info()
 	}
 	f.NowAt, f.Scene, f.Manual = decidedAt(*f, at), item.Scene, item.Manual
+	plantedFacts(f)
 	f.TrafficStates = info.TrafficStates
 	f.RealNameRequired, f.Unplanned, f.FreshFor = a.RealNameRequired, a.Unplanned, a.FreshFor
 	if f.GuardBand != nil {

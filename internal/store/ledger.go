@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/simwarden/simwarden"
+	"github.com/simwarden/simwarden/internal/fault"
 )
 
 // LedgerAccount names an account of the book: two of a wallet, the others of the house.
@@ -66,6 +67,12 @@ func (t *LedgerTransaction) fields() []any {
 // lock and has compared amounts with its balance. False where the principal's key has been used, also
 // by a transaction that committed while this one waited for it.
 func (tx *Tx) PostTransaction(ctx context.Context, n NewTransaction) (LedgerTransaction, bool, error) {
+	if fault.Planted("V15") && len(n.Entries) > 1 { // one-sided, with the database's own guards out of the way
+		n.Entries = n.Entries[:1]
+		if _, err := tx.Exec(ctx, `SET LOCAL session_replication_role = replica`); err != nil {
+			return LedgerTransaction{}, false, err
+		}
+	}
 	kinds, amounts := make([]string, len(n.Entries)), make([]int64, len(n.Entries))
 	for i, e := range n.Entries {
 		kinds[i], amounts[i] = string(e.Account), e.AmountMinor

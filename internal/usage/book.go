@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/simwarden/simwarden"
+	"github.com/simwarden/simwarden/internal/fault"
 	"github.com/simwarden/simwarden/internal/rules"
 	"github.com/simwarden/simwarden/internal/store"
 )
@@ -236,6 +237,11 @@ func (b *booking) anomaly(s store.UsageState, r simwarden.Reading, kept Kept, o 
 func (b *booking) write(ctx context.Context, tx *store.Tx) error {
 	if err := tx.WriteUsage(ctx, b.rows); err != nil {
 		return fmt.Errorf("book usage: %w", err)
+	}
+	if fault.Planted("V16") { // each reading counts twice
+		if err := tx.WriteUsage(ctx, b.rows); err != nil {
+			return fmt.Errorf("book usage: %w", err)
+		}
 	}
 	if err := tx.Spend(ctx, b.spent); err != nil {
 		return fmt.Errorf("book usage: %w", err)
