@@ -188,7 +188,7 @@ const partitionsEvery = time.Hour
 // guard bands go by (E12).
 func (a *App) keepPartitions(ctx context.Context) error {
 	for {
-		if err := errors.Join(a.checkPartitions(ctx), a.prune(ctx), a.cfg.Store.MeasureGuardBands(ctx)); err != nil && ctx.Err() == nil {
+		if err := errors.Join(a.checkPartitions(ctx), a.prune(ctx), a.retain(ctx), a.cfg.Store.MeasureGuardBands(ctx)); err != nil && ctx.Err() == nil {
 			a.cfg.Log.Error("keep the tables in order", "error", err)
 		}
 		if err := a.cfg.Clock.Sleep(ctx, partitionsEvery); err != nil {

@@ -23,6 +23,7 @@ type Doctor struct {
 	Evaluations       store.Backlog     `json:"evaluations"`
 	OldestOpen        *store.Command    `json:"oldest_open_command,omitempty"`
 	Alerts            int64             `json:"alerts"`
+	Retention         RetentionReport   `json:"retention"`
 }
 
 // Doctor gathers the facts.
@@ -55,6 +56,9 @@ func (s *Service) Doctor(ctx context.Context) (Doctor, error) {
 	case err == nil:
 		d.OldestOpen = &oldest
 	case !errors.Is(err, store.ErrNotFound):
+		return d, err
+	}
+	if d.Retention, err = s.Retention(ctx); err != nil {
 		return d, err
 	}
 	d.Alerts, err = s.Store.CountAlerts(ctx)

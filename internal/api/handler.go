@@ -127,6 +127,7 @@ func newREST(o Options, mux *http.ServeMux) error {
 	r.errorRules()
 	r.reports()
 	r.exports()
+	r.retention()
 	document, err := json.Marshal(r.api.OpenAPI())
 	if err != nil {
 		return err

@@ -83,6 +83,7 @@ var problems = []struct {
 	{as(store.ErrRuleExists), http.StatusConflict, "error_rule_exists"},
 	{as(store.ErrPlanExists), http.StatusConflict, "plan_exists"},
 	{as(store.ErrPoolExists), http.StatusConflict, "pool_exists"},
+	{as(store.ErrKeepTime), http.StatusUnprocessableEntity, "keep_time_invalid"},
 	{as(store.ErrWalletExists), http.StatusConflict, "wallet_exists"},
 	{as(ledger.ErrKeyReused), http.StatusConflict, "key_reused"},
 	{as(store.ErrKeyInFlight), http.StatusConflict, "key_in_flight"},

@@ -19,6 +19,24 @@ type guardBandList struct {
 	Since   time.Time `query:"since" doc:"Stops ordered from then on; default: the last 30 days"`
 }
 
+type retentionChange struct {
+	NamePath
+	Body struct {
+		KeepDays int    `json:"keep_days" minimum:"0" maximum:"36600" doc:"0: for good"`
+		Reason   string `json:"reason" minLength:"1" maxLength:"500"`
+	} `nameHint:"RetentionRequest"`
+}
+
+// retention is how long what grows is kept.
+func (r *rest) retention() {
+	on(r, get("/retention", "get-retention", "How long each table that grows is kept, and what the last run deleted"), func(ctx context.Context, _ *struct{}) (RetentionReport, error) {
+		return r.service.Retention(ctx)
+	})
+	on(r, put("/retention/{name}", "set-retention", "Say for how many days a table is kept"), func(ctx context.Context, in *retentionChange) (RetentionReport, error) {
+		return r.service.KeepFor(ctx, in.Name, in.Body.KeepDays, in.Body.Reason, actorOf(ctx))
+	})
+}
+
 // reports are what only looks.
 func (r *rest) reports() {
 	on(r, get("/summary", "get-summary", "The fleet in a few numbers"), func(ctx context.Context, _ *struct{}) (Summary, error) {

@@ -74,6 +74,7 @@ type commands struct {
 	GuardBand guardBandCmd `cmd:"" help:"How often the promises of plans with a guard band were kept."`
 	Guard     guardCmd     `cmd:"" help:"What stops lapsing after a step of a clock or a wrong import: list, release."`
 	Audit     auditCmd     `cmd:"" help:"What persons did, from the audit log."`
+	Retention retentionCmd `cmd:"" help:"How long what grows is kept: list, set."`
 	Doctor    doctorCmd    `cmd:"" help:"Check the installation: versions, partitions, clock, disk, keys."`
 	Migrate   migrateCmd   `cmd:"" help:"Bring the database's schema up to this version."`
 	Lab       labCmd       `cmd:"" help:"Run simulated carriers over HTTP, with faults."`
@@ -143,7 +144,7 @@ func exitCode(err error, errOut io.Writer) int {
 	case errors.Is(err, store.ErrNotFound):
 		return ExitNotFound
 	case isAboutMoney(err), errors.Is(err, api.ErrBadInput), errors.Is(err, store.ErrAmbiguousICCID), errors.Is(err, plans.ErrPlanInvalid), errors.Is(err, plans.ErrPoolInvalid),
-		errors.Is(err, store.ErrPoolExists),
+		errors.Is(err, store.ErrPoolExists), errors.Is(err, store.ErrKeepTime),
 		errors.Is(err, store.ErrAccountExists), errors.Is(err, store.ErrLimitGroupExists), errors.Is(err, store.ErrPlanExists), errors.Is(err, store.ErrRuleExists), errors.Is(err, transfer.ErrFile):
 		return ExitUsage
 	}

@@ -75,8 +75,9 @@ func examine(ctx context.Context, e *env) ([]finding, error) {
 	for _, p := range d.Partitions {
 		list = append(list, finding{Check: "partitions", OK: p.MonthsAhead >= store.PartitionsAhead && p.DefaultRows == 0,
 			Saw: fmt.Sprintf("%s: %d months ahead, %d rows outside any month", p.Table, p.MonthsAhead, p.DefaultRows),
-			Do:  "run: simwarden migrate; rows outside any month are kept, and move when their month's partition is made by hand"})
+			Do:  "run: simwarden migrate, which moves rows outside any month into a partition of their own; a million of a month and more are moved by hand"})
 	}
+	list = append(list, retained(d.Retention, d.At))
 	list = append(list, disk(e.DataDir), audited(ctx, e))
 	list = append(list, guarded(ctx, e)...)
 	return append(list, keys(ctx, e)...), nil

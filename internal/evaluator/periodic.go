@@ -101,17 +101,11 @@ func (p *pass) finish(ctx context.Context, now time.Time) error {
 		p.done = p.total + 1
 		return nil
 	}
-	if _, err := p.e.Store.PruneEvaluations(ctx, now.Add(-keepDone), 10_000); err != nil {
-		return err
-	}
 	if err := p.begin(ctx, now); err != nil {
 		return err
 	}
 	return p.e.Store.SetCursor(ctx, p.lease, "0")
 }
-
-// keepDone is how long requests worked off are kept, to show where a command came from.
-const keepDone = 7 * 24 * time.Hour
 
 func (p *pass) judge(ctx context.Context, limit int) (int, error) {
 	ids, err := p.e.Store.SIMsAfter(ctx, p.after, limit)

@@ -79,17 +79,6 @@ func (tx *Tx) PutOffEvaluation(ctx context.Context, id simwarden.EvaluationID, u
 	return nil
 }
 
-// PruneEvaluations deletes requests worked off before an instant, up to limit; it gives how many.
-func (s *Store) PruneEvaluations(ctx context.Context, before time.Time, limit int) (int64, error) {
-	tag, err := s.pool.Exec(ctx, `
-		DELETE FROM evaluation_request WHERE ctid = ANY (ARRAY(
-			SELECT ctid FROM evaluation_request WHERE done_at < $1 ORDER BY done_at LIMIT $2))`, before, limit)
-	if err != nil {
-		return 0, fmt.Errorf("prune evaluations: %w", err)
-	}
-	return tag.RowsAffected(), nil
-}
-
 // SIMsOfDevice gives the ids of a device's SIMs.
 func (tx *Tx) SIMsOfDevice(ctx context.Context, id simwarden.DeviceID) ([]simwarden.SIMID, error) {
 	return scanAll(fmt.Sprintf("sims of device %d", id), scanID[simwarden.SIMID])(

@@ -68,13 +68,3 @@ func (s *Store) CallStats(ctx context.Context, account simwarden.AccountID, from
 	}
 	return out, rows.Err()
 }
-
-// DropCallStats removes the counts of before an instant, at most limit rows, and says how many.
-func (s *Store) DropCallStats(ctx context.Context, before time.Time, limit int) (int64, error) {
-	tag, err := s.pool.Exec(ctx, `
-		DELETE FROM call_stat WHERE ctid = ANY (ARRAY(SELECT ctid FROM call_stat WHERE minute_at < $1 ORDER BY minute_at LIMIT $2))`, before, limit)
-	if err != nil {
-		return 0, fmt.Errorf("drop old call statistics: %w", err)
-	}
-	return tag.RowsAffected(), nil
-}
