@@ -102,7 +102,7 @@ func New(cfg Config) (*App, error) {
 	}
 	sweep := &plans.Sweeper{Store: cfg.Store, Clock: cfg.Clock, Log: cfg.Log.With("part", "plans"), Every: cfg.LookEvery}
 	eval := &evaluator.Evaluator{Store: cfg.Store, Clock: cfg.Clock, Log: cfg.Log.With("part", "evaluator"), Holder: cfg.Holder, Interval: cfg.EvaluateEvery, LookEvery: cfg.LookEvery}
-	seal := &evaluator.Sealer{Store: cfg.Store, Clock: cfg.Clock, Log: cfg.Log.With("part", "audit"), Holder: cfg.Holder, File: cfg.AuditFile}
+	seal := &evaluator.Sealer{Store: cfg.Store, Clock: cfg.Clock, Log: cfg.Log.With("part", "audit"), Holder: cfg.Holder, File: cfg.AuditFile, LookEvery: cfg.LookEvery}
 	a := &App{Gateway: gw, cfg: cfg, running: map[string]bool{}}
 	a.loops = []loop{
 		{"commander", cmd.Run}, {"plans", sweep.Run}, {"evaluator", eval.Run},
@@ -115,14 +115,11 @@ func New(cfg Config) (*App, error) {
 // returns early, with the error, when a part ends by itself. The gateway outlives the others, so
 // that calls under way are still counted.
 func (a *App) Run(ctx context.Context) error {
-	if err := a.Gateway.SyncRules(ctx); err != nil {
-		return fmt.Errorf("write the drivers' error rules: %w", err)
-	}
-	if _, err := a.cfg.Store.EnsurePartitions(ctx, a.cfg.Store.Now()); err != nil {
+	if err := AwaitDatabase(ctx, a.cfg.Clock, a.cfg.Log, a.prepare); err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
-		return fmt.Errorf("make partitions: %w", err)
+		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -147,6 +144,17 @@ func (a *App) Run(ctx context.Context) error {
 		failed = append(failed, err)
 	}
 	return errors.Join(failed...)
+}
+
+// prepare writes what all loops read.
+func (a *App) prepare(ctx context.Context) error {
+	if err := a.Gateway.SyncRules(ctx); err != nil {
+		return fmt.Errorf("write the drivers' error rules: %w", err)
+	}
+	if _, err := a.cfg.Store.EnsurePartitions(ctx, a.cfg.Store.Now()); err != nil {
+		return fmt.Errorf("make partitions: %w", err)
+	}
+	return nil
 }
 
 // guard runs one loop; one that ends before it was told to is an error.

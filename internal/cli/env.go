@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/simwarden/simwarden/app"
 	"github.com/simwarden/simwarden/internal/api"
 	"github.com/simwarden/simwarden/internal/clock"
 	"github.com/simwarden/simwarden/internal/pgembed"
@@ -55,6 +56,7 @@ const clockStep = 5 * time.Minute
 type openOptions struct {
 	own     bool // serve and demo: keep the private Postgres up, whoever else comes and goes
 	migrate bool // bring the schema up to date
+	await   bool // serve: wait for a database of one's own choice that does not answer
 	conns   int32
 	fast    bool
 }
@@ -83,7 +85,13 @@ func (g *Globals) open(ctx context.Context, o openOptions) (*env, error) {
 		return nil, err
 	}
 	e := &env{URL: url, DataDir: dir, Log: log, pg: pg}
-	if err := e.connect(ctx, o); err != nil {
+	connect := func(ctx context.Context) error { return e.connect(ctx, o) }
+	if o.await && pg == nil {
+		err = app.AwaitDatabase(ctx, clock.System(), log, connect)
+	} else {
+		err = connect(ctx)
+	}
+	if err != nil {
 		e.close()
 		return nil, err
 	}

@@ -37,7 +37,7 @@ func (c *serveCmd) Run(ctx context.Context, g *Globals) error {
 }
 
 func (c *serveCmd) run(ctx context.Context, g *Globals) error {
-	e, err := g.open(ctx, openOptions{own: true, migrate: true})
+	e, err := g.open(ctx, openOptions{own: true, migrate: true, await: true})
 	if err != nil {
 		return err
 	}

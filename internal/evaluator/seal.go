@@ -1,6 +1,7 @@
 package evaluator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -22,6 +23,8 @@ type Sealer struct {
 	Holder string
 	// File takes a line with the head every hour; empty: it goes to the log alone.
 	File string
+	// LookEvery is how often it seals; zero: every three seconds.
+	LookEvery time.Duration
 
 	lease    store.Lease
 	kept     store.AuditHead
@@ -55,7 +58,7 @@ func (s *Sealer) Run(ctx context.Context) error {
 		case n == sealBatch:
 			continue
 		}
-		if err := s.Clock.Sleep(ctx, sealEvery); err != nil {
+		if err := s.Clock.Sleep(ctx, cmp.Or(s.LookEvery, sealEvery)); err != nil {
 			return nil
 		}
 	}

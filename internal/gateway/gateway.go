@@ -130,16 +130,9 @@ func orDefault(d, byDefault time.Duration) time.Duration {
 	return byDefault
 }
 
-// Run writes the drivers' default rules into the table once, then keeps the settings fresh and the
-// statistics written until the context ends; then it writes the rest. It returns nil then, and an
-// error only where the rules cannot be written at the start.
+// Run keeps the settings fresh and the statistics written until the context ends; then it writes the
+// rest and returns nil. The drivers' rules are in the table by then: see SyncRules.
 func (g *Gateway) Run(ctx context.Context) error {
-	if err := g.SyncRules(ctx); err != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
-		return err
-	}
 	reload, flush := g.clock.NewTimer(0), g.clock.NewTimer(g.opts.FlushEvery)
 	defer reload.Stop()
 	defer flush.Stop()

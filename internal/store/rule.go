@@ -98,6 +98,9 @@ func (tx *Tx) SyncDriverRules(ctx context.Context, driver string, shipped []carr
 	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtext('simwarden.rules'))`); err != nil {
 		return false, fmt.Errorf("rules of driver %s: %w", driver, err)
 	}
+	if there, err := tx.hasDriverRules(ctx, driver, shipped); err != nil || there {
+		return false, err
+	}
 	changed := false
 	names := make([]string, 0, len(shipped))
 	for i, r := range shipped {
@@ -129,6 +132,36 @@ func (tx *Tx) SyncDriverRules(ctx context.Context, driver string, shipped []carr
 		return false, fmt.Errorf("rules of driver %s: %w", driver, err)
 	}
 	return changed || tag.RowsAffected() > 0, nil
+}
+
+// hasDriverRules says that the driver's own rules are these, as they are at all starts but the first
+// with a new program.
+func (tx *Tx) hasDriverRules(ctx context.Context, driver string, shipped []carrier.Rule) (bool, error) {
+	rows, err := tx.Query(ctx, `SELECT `+ruleColumns+` FROM error_rule WHERE driver = $1 AND origin = 'driver'`, driver)
+	if err != nil {
+		return false, fmt.Errorf("rules of driver %s: %w", driver, err)
+	}
+	defer rows.Close()
+	known := map[string]carrier.Rule{}
+	for rows.Next() {
+		r, err := scanRule(rows)
+		if err != nil {
+			return false, fmt.Errorf("rules of driver %s: %w", driver, err)
+		}
+		known[r.Rule.Name] = r.Rule
+	}
+	same := func(r carrier.Rule) bool {
+		r.RetryAfterMin = time.Duration(ruleSeconds(r.RetryAfterMin)) * time.Second
+		stored, ok := known[r.Name]
+		delete(known, r.Name) // a name that comes twice is one too many
+		return ok && stored == r
+	}
+	for _, r := range shipped {
+		if !same(r) {
+			return false, rows.Err()
+		}
+	}
+	return len(known) == 0, rows.Err()
 }
 
 // PutErrorRule adds an operator's rule (ID 0) or replaces the one with the ID, which is the
