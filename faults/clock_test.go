@@ -1,5 +1,3 @@
-//go:build faults
-
 package faults_test
 
 import (
@@ -18,24 +16,16 @@ import (
 type databaseClock struct {
 	mu   sync.Mutex
 	conn *pgx.Conn
+	warm *warm
 	at   time.Time
 }
 
-func newDatabaseClock(ctx context.Context, url string) (*databaseClock, error) {
-	conn, err := pgx.Connect(ctx, url)
+func newDatabaseClock(ctx context.Context, b *database) (*databaseClock, error) {
+	conn, err := b.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for _, sql := range []string{
-		`CREATE UNLOGGED TABLE app_clock (at timestamptz NOT NULL) WITH (fillfactor = 10)`,
-		`INSERT INTO app_clock VALUES (now())`,
-		`CREATE OR REPLACE FUNCTION app_now() RETURNS timestamptz LANGUAGE sql VOLATILE AS 'SELECT at FROM public.app_clock'`,
-	} {
-		if _, err := conn.Exec(ctx, sql); err != nil {
-			return nil, fmt.Errorf("give the database the bubble's time: %w", err)
-		}
-	}
-	return &databaseClock{conn: conn}, nil
+	return &databaseClock{conn: conn, warm: b.warm}, nil
 }
 
 func (c *databaseClock) tell() error {
@@ -54,7 +44,7 @@ func (c *databaseClock) tell() error {
 
 // Dial connects to the database.
 func (c *databaseClock) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+	conn, err := c.warm.Dial(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}

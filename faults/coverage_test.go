@@ -1,13 +1,12 @@
-//go:build faults
-
 package faults_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
-	"sort"
-	"strings"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/simwarden/simwarden/internal/fault"
 	"github.com/simwarden/simwarden/lab"
@@ -15,17 +14,21 @@ import (
 
 // coverage are the sometimes-counters of a run (reliability rule 3).
 type coverage struct {
-	mu        sync.Mutex
-	schedules int
-	points    map[string]int    // times that something happened to a node there
-	faults    map[string]int    // requests that the carrier's fault struck
-	pairs     map[[2]string]int // episodes in which both did
-	hows      map[how]int
-	looked    map[string]int // what the checker went over, in all
+	mu         sync.Mutex
+	schedules  int
+	points     map[string]int            // times that something happened to a node there
+	faults     map[string]map[string]int // requests that a fault of the carriers struck, by its name and their operation
+	classes    map[string]int            // what became of attempts
+	pairs      map[[2]string]int         // episodes in which something happened at the point and the fault struck
+	hows       map[how]int
+	looked     map[string]int // what the checker went over, in all
+	violations map[string]int // by invariant
+	seeds      []uint64       // of schedules that failed
 }
 
 func newCoverage() *coverage {
-	return &coverage{points: map[string]int{}, faults: map[string]int{}, pairs: map[[2]string]int{}, hows: map[how]int{}, looked: map[string]int{}}
+	return &coverage{points: map[string]int{}, faults: map[string]map[string]int{}, classes: map[string]int{}, pairs: map[[2]string]int{},
+		hows: map[how]int{}, looked: map[string]int{}, violations: map[string]int{}, seeds: []uint64{}}
 }
 
 // least gives a pair that was reached least, at random among such.
@@ -57,23 +60,48 @@ func (c *coverage) reached(e episode, taken bool, struck int) {
 		c.points[e.Point]++
 		c.hows[e.How]++
 	}
-	c.faults[e.Fault] += struck
 	if taken && struck > 0 {
 		c.pairs[[2]string{e.Point, e.Fault}]++
 	}
 }
 
-func (c *coverage) ended(looked map[string]int) {
+func (c *coverage) ended(out outcome) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.schedules++
-	for what, n := range looked {
+	l := out.report.Looked
+	for what, n := range map[string]int{"log_lines": l.Lines, "changes": l.Changes, "unknown_outcomes": l.Unknown, "attempts": l.Attempts,
+		"commands": l.Commands, "lapses": l.Lapses, "virtual_seconds": int(out.took.Seconds())} {
 		c.looked[what] += n
+	}
+	for _, v := range out.report.Violations {
+		c.violations[v.Invariant]++
+	}
+	for class, n := range out.classes {
+		c.classes[class] += n
+	}
+	for _, s := range out.struck {
+		if c.faults[s.fault] == nil {
+			c.faults[s.fault] = map[string]int{}
+		}
+		c.faults[s.fault][s.operation]++
 	}
 }
 
-// missed are the points and faults that were never reached.
-func (c *coverage) missed() []string {
+func (c *coverage) failed(seed uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seeds = append(c.seeds, seed)
+}
+
+func (c *coverage) progress(since time.Duration) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return fmt.Sprintf("%d schedules in %s, %d failed", c.schedules, since.Round(time.Second), len(c.seeds))
+}
+
+// missed are the points and faults, with every also the pairs of both, that were never reached.
+func (c *coverage) missed(every bool) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var out []string
@@ -83,32 +111,47 @@ func (c *coverage) missed() []string {
 		}
 	}
 	for _, f := range lab.FaultNames() {
-		if c.faults[f] == 0 {
+		if len(c.faults[f]) == 0 {
 			out = append(out, "no request was struck by "+f)
+		}
+	}
+	for _, p := range fault.Points() {
+		for _, f := range lab.FaultNames() {
+			if every && c.pairs[[2]string{p, f}] == 0 {
+				out = append(out, p+" and "+f+" never met")
+			}
 		}
 	}
 	return out
 }
 
-func (c *coverage) String() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var b strings.Builder
-	fmt.Fprintf(&b, "%d schedules; at points: %v\ncrash points reached: %s\ncarriers' faults, requests struck: %s\npairs of both in one episode: %d of %d\nlooked at: %s",
-		c.schedules, c.hows, counts(fault.Points(), c.points), counts(lab.FaultNames(), c.faults), len(c.pairs), len(fault.Points())*len(lab.FaultNames()), counts(nil, c.looked))
-	return b.String()
+// summary is what a run says of itself at its end.
+type summary struct {
+	FirstSeed      uint64                    `json:"first_seed"`
+	Schedules      int                       `json:"schedules"`
+	Seconds        float64                   `json:"seconds"`
+	FailingSeeds   []uint64                  `json:"failing_seeds"`
+	Violations     map[string]int            `json:"violations"`
+	Hows           map[how]int               `json:"what_happened_at_points"`
+	Points         map[string]int            `json:"crash_points"`
+	Faults         map[string]map[string]int `json:"carrier_faults"`
+	Classes        map[string]int            `json:"outcomes_and_error_classes"`
+	Pairs          int                       `json:"pairs_reached"`
+	PairsInAll     int                       `json:"pairs_in_all"`
+	PairLeastOften int                       `json:"pair_reached_least"`
+	Looked         map[string]int            `json:"looked_at"`
+	Missed         []string                  `json:"never_reached"`
 }
 
-func counts(names []string, of map[string]int) string {
-	if names == nil {
-		for name := range of {
-			names = append(names, name)
-		}
-		sort.Strings(names)
+func (c *coverage) summary(first uint64, took time.Duration) summary {
+	missed := c.missed(false)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := len(fault.Points()) * len(lab.FaultNames())
+	s := summary{FirstSeed: first, Schedules: c.schedules, Seconds: took.Seconds(), FailingSeeds: c.seeds, Violations: c.violations,
+		Hows: c.hows, Points: c.points, Faults: c.faults, Classes: c.classes, Pairs: len(c.pairs), PairsInAll: all, Looked: c.looked, Missed: missed}
+	if len(c.pairs) == all {
+		s.PairLeastOften = slices.Min(slices.Collect(maps.Values(c.pairs)))
 	}
-	var parts []string
-	for _, name := range names {
-		parts = append(parts, fmt.Sprintf("%s %d", name, of[name]))
-	}
-	return strings.Join(parts, ", ")
+	return s
 }

@@ -4,6 +4,18 @@
 // points, carriers misbehave, people interfere; then comes a calm, and the independent checker goes
 // over the carriers' log and the database. It has tests only.
 //
-// FAULT_SCHEDULES says how many schedules run (40), FAULT_SEED which seed is the first. A schedule
-// that fails is kept in testdata/seeds and run for ever after.
+// FAULT_SCHEDULES says how many schedules run (300, or as many as are begun in three minutes), FAULT_SEED
+// which seed is the first. A schedule that fails is kept in testdata/seeds and run for ever after:
+//
+//	make faults FAULT_SCHEDULES=1000 FAULT_SEED=5001
+//	go test ./faults -run 'TestSeeds.*/10.json'
+//
+// With the build tag planted, schedules run on nodes that break an invariant on purpose, until the checker
+// has seen it; FAULT_PLANTED names the bugs to try, with commas between:
+//
+//	FAULT_PLANTED=V4,V7 go test -tags planted -v -run TestPlanted ./faults
+//
+// Postgres and the network to it are real, and while anybody waits for them the bubble's time stands still.
+// So whoever sleeps in the bubble while it holds a database's lock loses its session after a while of the
+// world's time, and a schedule that stands still for other reasons loses its database and fails.
 package faults

@@ -1,15 +1,13 @@
-//go:build faults
-
 package faults_test
 
 import (
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -18,7 +16,6 @@ import (
 
 	_ "github.com/simwarden/simwarden/carrier/all" // the drivers
 	"github.com/simwarden/simwarden/internal/secret"
-	"github.com/simwarden/simwarden/internal/store"
 	"github.com/simwarden/simwarden/internal/store/storetest"
 	_ "github.com/simwarden/simwarden/lab/soracom"  // a dialect
 	_ "github.com/simwarden/simwarden/lab/supersim" // a dialect
@@ -50,24 +47,28 @@ func fromEnv(t *testing.T, name string, byDefault uint64) uint64 {
 const (
 	// defaultSchedules run where FAULT_SCHEDULES does not say, or fewer: none is begun after
 	// defaultTime, since machines differ. leastSchedules run however slow the machine is.
-	defaultSchedules = 40
-	defaultTime      = 80 * time.Second
+	defaultSchedules = 300
+	defaultTime      = 170 * time.Second
 	leastSchedules   = 6
-	// enough schedules must have reached every point and every fault.
-	enough = 100
+	// enough schedules must have reached every point and every fault, and enoughForPairs every pair of both.
+	enough         = 250
+	enoughForPairs = 5000
 	// workers run schedules at the same time: much of a schedule waits for Postgres.
-	workers = 3
+	workers = 4
+	// progressEvery is how often a long run says how far it is.
+	progressEvery = 30 * time.Second
 )
 
 func TestSchedulesOfFaultsViolateNothing(t *testing.T) {
 	c := newCoverage()
 	n, first := fromEnv(t, "FAULT_SCHEDULES", defaultSchedules), fromEnv(t, "FAULT_SEED", 1)
 	_, asked := os.LookupEnv("FAULT_SCHEDULES")
-	begun := time.Now()
+	begun, dbs := time.Now(), newDatabases(t)
 	var taken atomic.Uint64
+	said := begun
 	t.Run("worker", func(t *testing.T) {
-		for range workers {
-			t.Run("of several", func(t *testing.T) {
+		for worker := range workers {
+			t.Run(strconv.Itoa(worker), func(t *testing.T) {
 				t.Parallel()
 				for {
 					i := taken.Add(1) - 1
@@ -75,19 +76,32 @@ func TestSchedulesOfFaultsViolateNothing(t *testing.T) {
 						return
 					}
 					t.Run(strconv.FormatUint(first+i, 10), func(t *testing.T) {
-						if p := newPlan(first+i, c); !holds(t, p, c) {
+						if p := newPlan(first+i, c); !holds(t, p, c, dbs) {
+							c.failed(p.Seed)
 							keep(t, p)
 						}
 					})
+					if worker == 0 && asked && time.Since(said) > progressEvery {
+						said = time.Now()
+						fmt.Printf("faults: %s, to go on from there: FAULT_SEED=%d\n", c.progress(time.Since(begun)), first+taken.Load()-workers)
+					}
 				}
 			})
 		}
 	})
-	t.Logf("seeds from %d on, %s of the clock's time\n%s", first, time.Since(begun).Round(time.Second), c)
 	if c.schedules >= enough {
-		for _, missed := range c.missed() {
+		for _, missed := range c.missed(c.schedules >= enoughForPairs) {
 			t.Errorf("%s in %d schedules", missed, c.schedules)
 		}
+	}
+	summary, err := json.Marshal(c.summary(first, time.Since(begun)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if asked {
+		fmt.Printf("%s\n", summary)
+	} else {
+		t.Logf("%s", summary)
 	}
 }
 
@@ -100,50 +114,57 @@ func TestSeedsThatFailedOnceViolateNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newCoverage()
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			t.Parallel()
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var p plan
-			if err := json.Unmarshal(text, &p); err != nil {
-				t.Fatal(err)
-			}
-			holds(t, p, c)
-		})
-	}
+	c, dbs := newCoverage(), newDatabases(t)
+	t.Run("seed", func(t *testing.T) {
+		for _, file := range files {
+			t.Run(filepath.Base(file), func(t *testing.T) {
+				t.Parallel()
+				text, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var p plan
+				if err := json.Unmarshal(text, &p); err != nil {
+					t.Fatal(err)
+				}
+				holds(t, p, c, dbs)
+			})
+		}
+	})
 }
 
-// stuckAfter is how long a schedule may take of the clock's time before it is called stuck: one that
-// waits for a lock whose holder sleeps stops the bubble's time for ever.
-const stuckAfter = 3 * time.Minute
-
 // execute runs one schedule on a database of its own.
-func execute(t *testing.T, p plan, c *coverage) outcome {
+func execute(t *testing.T, p plan, c *coverage, dbs *databases) outcome {
 	t.Helper()
-	url := storetest.URL(t, store.Migrate)
+	b := dbs.take()
 	ring, err := secret.LoadOrCreate(filepath.Join(t.TempDir(), "keys"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	watch := time.AfterFunc(stuckAfter, func() {
-		stacks := make([]byte, 4<<20)
-		panic(fmt.Sprintf("schedule %s is stuck:\n%s", describe(p), stacks[:runtime.Stack(stacks, true)]))
-	})
-	defer watch.Stop()
-	return run(t, p, url, ring, c)
+	watch := watchOver(p, b)
+	out := run(t, p, b, ring, c)
+	if stacks := watch.end(); stacks != "" {
+		t.Errorf("the schedule was stuck after %s of the clock's time; where everything stood then:\n%s", stuckAfter, stacks)
+		return out
+	}
+	if err := dbs.give(context.WithoutCancel(t.Context()), b); err != nil {
+		t.Error(err)
+	}
+	return out
 }
 
 // failures bounds how many traces are printed.
 var failures atomic.Int32
 
 // holds runs one schedule and says whether all invariants held.
-func holds(t *testing.T, p plan, c *coverage) bool {
+func holds(t *testing.T, p plan, c *coverage, dbs *databases) bool {
 	t.Helper()
-	out := execute(t, p, c)
+	defer func() { // also where the bubble ended the test
+		if t.Failed() {
+			t.Logf("schedule %s at commit %s", describe(p), commit())
+		}
+	}()
+	out := execute(t, p, c, dbs)
 	for i, v := range out.report.Violations {
 		if i == 10 {
 			t.Errorf("and %d more", len(out.report.Violations)-i)
@@ -155,13 +176,9 @@ func holds(t *testing.T, p plan, c *coverage) bool {
 	if l.Lines == 0 || l.SIMs == 0 || l.Changes == 0 {
 		t.Errorf("the checker had nothing to look at: %+v", l)
 	}
-	c.ended(map[string]int{"log lines": l.Lines, "changes": l.Changes, "unknown outcomes": l.Unknown, "attempts": l.Attempts,
-		"commands": l.Commands, "lapses": l.Lapses, "seconds of the nodes' time": int(out.took.Seconds())})
-	if t.Failed() {
-		t.Logf("schedule %s at commit %s", describe(p), commit())
-		if failures.Add(1) <= 3 {
-			t.Logf("what happened:\n%s", out.trace)
-		}
+	c.ended(out)
+	if t.Failed() && failures.Add(1) <= 3 {
+		t.Logf("what happened:\n%s", out.trace)
 	}
 	return !t.Failed()
 }

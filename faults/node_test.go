@@ -1,5 +1,3 @@
-//go:build faults
-
 package faults_test
 
 import (
@@ -35,7 +33,7 @@ type node struct {
 }
 
 const (
-	lookEvery      = 8 * time.Second
+	lookEvery      = 12 * time.Second
 	evaluateEvery  = 30 * time.Second
 	commandTimeout = 12 * time.Second
 	settle         = 3 * time.Second
@@ -57,7 +55,7 @@ func (w *world) start() {
 	n := &node{world: w, name: fmt.Sprintf("node-%d", w.started), ended: make(chan error, 1),
 		database: newLines(w.databaseClock.Dial), carriers: newLines(w.network.Dial)}
 	var err error
-	n.store, err = store.Open(w.ctx, store.Options{URL: w.url, Conns: 2, WorkConns: 2, Dial: n.database.Dial})
+	n.store, err = store.Open(w.ctx, store.Options{URL: w.database.url, Conns: 2, WorkConns: 2, Dial: n.database.Dial})
 	w.must(err)
 	pace := rules.DefaultPace()
 	pace.FirstSpread, pace.RetryAfterError = 0, 10*time.Second

@@ -1,10 +1,10 @@
-//go:build faults
-
 package faults_test
 
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,22 +16,27 @@ import (
 
 // outcome is what became of a schedule.
 type outcome struct {
-	report check.Report
-	trace  string
-	took   time.Duration // of the bubble's time
+	report  check.Report
+	trace   string
+	took    time.Duration // of the bubble's time
+	classes map[string]int
+	struck  []struck
 }
 
+// struck is one request that a fault of the carrier struck.
+type struck struct{ fault, operation string }
+
 // run runs one schedule in a bubble of its own and has the checker look at it.
-func run(t *testing.T, p plan, url string, ring *secret.Keyring, c *coverage) (out outcome) {
+func run(t *testing.T, p plan, b *database, ring *secret.Keyring, c *coverage) (out outcome) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, p, url, ring)
+		w := newWorld(t, p, b, ring)
 		defer func() { out.trace = w.trace.String() }()
 		defer w.close()
 		begun := time.Now()
 		for range 2 + w.random.IntN(2) {
 			w.start()
 		}
-		w.sleep(15 * time.Second)
+		w.sleep(8 * time.Second)
 		list := p.episodes()
 		for _, e := range list {
 			w.play(e, c)
@@ -41,7 +46,8 @@ func run(t *testing.T, p plan, url string, ring *secret.Keyring, c *coverage) (o
 		for _, n := range w.living() {
 			w.leave(n)
 		}
-		out.report = w.check()
+		out.report, out.classes = w.check()
+		out.struck = w.struck()
 		out.took = time.Since(begun)
 	})
 	return out
@@ -56,6 +62,7 @@ func (w *world) play(e episode, c *coverage) {
 	_, err := w.lab.SetFault(e.carrier)
 	w.must(err)
 	people, rest := context.WithCancel(w.ctx)
+	defer rest()
 	gone := make(chan struct{})
 	w.stir(e.Point)
 	go func() {
@@ -103,7 +110,7 @@ func (w *world) replace() {
 }
 
 const (
-	calmAtLeast = 90 * time.Second
+	calmAtLeast = 60 * time.Second
 	calmAtMost  = 20 * time.Minute
 	// openBound is how old something open may be after the calm.
 	openBound = 90 * time.Second
@@ -120,9 +127,9 @@ func (w *world) calm() {
 	w.mu.Unlock()
 	w.replace()
 	from := time.Now()
-	for quiet := 0; quiet < 3; {
+	for quiet := 0; quiet < 2; {
 		w.must(w.release())
-		w.sleep(15 * time.Second)
+		w.sleep(12 * time.Second)
 		w.replace()
 		switch since := time.Since(from); {
 		case since > calmAtMost:
@@ -145,7 +152,7 @@ func (w *world) quiet() bool {
 }
 
 // check has the checker look at the carriers' log, the truth and the database.
-func (w *world) check() check.Report {
+func (w *world) check() (report check.Report, classes map[string]int) {
 	w.t.Helper()
 	w.lab.LogLines() // has what is due by now take place
 	w.must(w.lab.LogError())
@@ -155,10 +162,30 @@ func (w *world) check() check.Report {
 	for _, s := range w.lab.Truth() {
 		truth[s.ICCID] = s.State
 	}
+	conn, err := w.database.connect(w.ctx)
+	w.must(err)
+	defer func() { w.must(conn.Close(w.ctx)) }()
 	// The shortest settle time of the drivers, less the moment by which a carrier sees the end of a
 	// request later than its sender.
-	report, err := check.Run(w.ctx, check.Input{URL: w.url, Lines: lines, Truth: truth, Now: w.store.Now(),
+	report, err = check.Run(w.ctx, check.Input{DB: conn, Lines: lines, Truth: truth, Now: w.store.Now(),
 		Settle: 4 * time.Second, OpenBound: openBound, RetryAfterMax: retryAfterMax, MaxAttempts: backoff().MaxAttempts})
 	w.must(err)
-	return report
+	w.must(conn.QueryRow(w.ctx, `SELECT coalesce(jsonb_object_agg(what, n), '{}') FROM (SELECT CASE class WHEN '' THEN outcome ELSE class END AS what, count(*) AS n
+		FROM attempt GROUP BY 1) x`).Scan(&classes))
+	return report, classes
+}
+
+// struck are the requests that faults struck, by the carriers' log.
+func (w *world) struck() (list []struck) {
+	for text := range bytes.Lines(w.log.text.Bytes()) {
+		var l struct{ Fault, Operation string }
+		w.must(json.Unmarshal(text, &l))
+		if l.Fault == "" {
+			continue
+		}
+		for name := range strings.SplitSeq(l.Fault, ",") {
+			list = append(list, struck{name, l.Operation})
+		}
+	}
+	return list
 }

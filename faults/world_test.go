@@ -1,5 +1,3 @@
-//go:build faults
-
 package faults_test
 
 import (
@@ -25,16 +23,16 @@ import (
 
 // world is what the nodes of one schedule run on: everything of it lives in one bubble.
 type world struct {
-	t       *testing.T
-	ctx     context.Context // outlives the test's own, for the check at its end
-	url     string
-	random  *rand.Rand // of setting up and of people; used by one goroutine at a time
-	store   *store.Store
-	ring    *secret.Keyring
-	lab     *lab.World
-	log     logbook
-	network *pipes
-	server  *http.Server
+	t        *testing.T
+	ctx      context.Context // outlives the test's own, for the check at its end
+	database *database
+	random   *rand.Rand // of setting up and of people; used by one goroutine at a time
+	store    *store.Store
+	ring     *secret.Keyring
+	lab      *lab.World
+	log      logbook
+	network  *pipes
+	server   *http.Server
 
 	databaseClock *databaseClock
 	accounts      []store.Account
@@ -131,15 +129,16 @@ func (w *world) sleep(d time.Duration) { w.must(clock.System().Sleep(w.ctx, d)) 
 var drivers = []string{"soracom", "supersim"}
 
 // newWorld makes carriers, accounts, SIMs and plans; no node runs yet.
-func newWorld(t *testing.T, p plan, url string, ring *secret.Keyring) *world {
-	w := &world{t: t, ctx: context.WithoutCancel(t.Context()), url: url, ring: ring, random: rand.New(rand.NewPCG(p.Seed, 3)),
+func newWorld(t *testing.T, p plan, b *database, ring *secret.Keyring) *world {
+	w := &world{t: t, ctx: context.WithoutCancel(t.Context()), database: b, ring: ring, random: rand.New(rand.NewPCG(p.Seed, 3)),
 		network: newPipes(), paused: map[*node]time.Time{}, plans: map[time.Duration]simwarden.Plan{}}
-	// A bubble begins at midnight, New Year 2000: be elsewhere in the year, and nowhere in particular in the hour.
-	w.sleep(between(w.random, 24*time.Hour, 360*24*time.Hour))
+	// A bubble begins at midnight, New Year 2000: be elsewhere in the year, and nowhere in particular in
+	// the hour, but not in any month: partitions that others have made need not be made again.
+	w.sleep(between(w.random, 24*time.Hour, 95*24*time.Hour))
 	var err error
-	w.databaseClock, err = newDatabaseClock(w.ctx, url)
+	w.databaseClock, err = newDatabaseClock(w.ctx, b)
 	w.must(err)
-	w.store, err = store.Open(w.ctx, store.Options{URL: url, Conns: 2, WorkConns: 1, Dial: w.databaseClock.Dial})
+	w.store, err = store.Open(w.ctx, store.Options{URL: b.url, Conns: 2, WorkConns: 1, Dial: w.databaseClock.Dial})
 	w.must(err)
 	_, err = w.store.EnsurePartitions(w.ctx, w.store.Now())
 	w.must(err)
