@@ -106,7 +106,7 @@ func New(cfg Config) (*App, error) {
 	a := &App{Gateway: gw, cfg: cfg, running: map[string]bool{}}
 	a.loops = []loop{
 		{"commander", cmd.Run}, {"plans", sweep.Run}, {"evaluator", eval.Run},
-		{"periodic", eval.RunPeriodic}, {"accounts", eval.RunAccounts}, {"bulk", eval.RunBulk}, {"poller", poll.Run}, {"partitions", a.keepPartitions}, {"audit", seal.Run},
+		{"periodic", eval.RunPeriodic}, {"accounts", eval.RunAccounts}, {"bulk", eval.RunBulk}, {"poller", poll.Run}, {"partitions", a.keepPartitions}, {"alerts", a.clearAlerts}, {"audit", seal.Run},
 	}
 	return a, nil
 }
@@ -200,6 +200,32 @@ func (a *App) keepPartitions(ctx context.Context) error {
 			a.cfg.Log.Error("keep the tables in order", "error", err)
 		}
 		if err := a.cfg.Clock.Sleep(ctx, partitionsEvery); err != nil {
+			return err
+		}
+	}
+}
+
+const (
+	alertsEvery = time.Minute
+	// judgedWithin is how many passes of the periodic evaluation a SIM that could not be judged must have gone
+	// through without a complaint for its alert to be over.
+	judgedWithin = 3
+)
+
+// clearAlerts clears what has ended by itself.
+func (a *App) clearAlerts(ctx context.Context) error {
+	every, pass := alertsEvery, a.cfg.EvaluateEvery
+	if a.cfg.LookEvery > 0 {
+		every = a.cfg.LookEvery
+	}
+	if pass <= 0 {
+		pass = evaluator.DefaultInterval
+	}
+	for {
+		if _, err := a.cfg.Store.ClearEndedAlerts(ctx, judgedWithin*pass); err != nil && ctx.Err() == nil {
+			a.cfg.Log.Error("clear alerts that are over", "error", err)
+		}
+		if err := a.cfg.Clock.Sleep(ctx, every); err != nil {
 			return err
 		}
 	}

@@ -24,7 +24,7 @@ type Evaluator struct {
 	Log   *slog.Logger
 	// Holder names this node in leases.
 	Holder string
-	// Interval is how long one periodic pass over the fleet takes; zero: 15 minutes.
+	// Interval is how long one periodic pass over the fleet takes; zero: DefaultInterval.
 	Interval time.Duration
 	// LookEvery is the pause between two looks for work; zero: 200 ms for requests, a second for the
 	// periodic pass.

@@ -20,12 +20,15 @@ const (
 	maxPerTick = 20 * periodicBatch
 )
 
+// DefaultInterval is how long one periodic pass over the fleet takes where nobody says.
+const DefaultInterval = 15 * time.Minute
+
 // RunPeriodic judges every SIM once an Interval, evenly spread, on the one node that holds the
 // lease; where it stopped, the next goes on. It also deletes requests long worked off.
 func (e *Evaluator) RunPeriodic(ctx context.Context) error {
 	interval := e.Interval
 	if interval <= 0 {
-		interval = 15 * time.Minute
+		interval = DefaultInterval
 	}
 	p := pass{e: e, interval: interval}
 	defer p.give()
