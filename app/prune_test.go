@@ -42,7 +42,7 @@ func TestANodeKeepsItsTablesInOrder(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(run) }()
 	left := func() []store.CallStat {
-		list, err := s.CallStats(t.Context(), 0, minute.AddDate(-1, 0, 0), minute, 10)
+		list, err := s.CallStats(t.Context(), store.CallStatFilter{FromAt: minute.AddDate(-1, 0, 0), UntilAt: minute, Limit: 10})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -42,13 +42,17 @@ type NewAccount struct {
 
 // AccountChange is what to change in an account; nil fields stay.
 type AccountChange struct {
-	Mode         *simwarden.AccountMode
-	StateEvery   *time.Duration
-	UsageEvery   *time.Duration
-	FreshFor     *time.Duration
-	BrakePercent *int
-	BrakeCount   *int
-	BrakeWindow  *time.Duration
+	Mode       *simwarden.AccountMode
+	StateEvery *time.Duration
+	UsageEvery *time.Duration
+	// RealNameEvery is how often the real-name status is read, where the carrier tells it.
+	RealNameEvery *time.Duration
+	FreshFor      *time.Duration
+	Unplanned     *simwarden.UnplannedPolicy // counts from the next judgement of each SIM on
+	DriftPolicy   *simwarden.DriftPolicy
+	BrakePercent  *int
+	BrakeCount    *int
+	BrakeWindow   *time.Duration
 	// RealNameRequired, where it changes, has all SIMs of the account judged in the background (S19).
 	RealNameRequired *bool
 	// LimitGroup is the name of the group whose limits the account shares from now on.
@@ -92,10 +96,10 @@ func (s *Service) AddAccount(ctx context.Context, n NewAccount, actor string) (s
 		if err != nil {
 			return err
 		}
-		a, err = tx.AddAccount(ctx, store.Account{
+		a, err = tx.AddAccountBy(ctx, store.Account{
 			Name: n.Name, Driver: n.Driver, BaseURL: n.BaseURL, Zone: n.Zone, LimitGroupID: group, Settings: n.Settings,
 			RealNameRequired: n.RealNameRequired, Unplanned: n.Unplanned, DriftPolicy: n.DriftPolicy,
-			FreshFor: n.FreshFor, StateEvery: n.StateEvery, UsageEvery: n.UsageEvery, RealNameEvery: n.RealNameEvery})
+			FreshFor: n.FreshFor, StateEvery: n.StateEvery, UsageEvery: n.UsageEvery, RealNameEvery: n.RealNameEvery}, actor)
 		if err != nil {
 			return err
 		}
@@ -172,10 +176,17 @@ func (s *Service) change(ctx context.Context, tx *store.Tx, id simwarden.Account
 			}
 		}
 	}
-	if c.StateEvery != nil || c.UsageEvery != nil {
-		state, usage := valueOr(c.StateEvery, a.StateEvery), valueOr(c.UsageEvery, a.UsageEvery)
-		changed["state_every_seconds"], changed["usage_every_seconds"] = state.Seconds(), usage.Seconds()
-		if err := tx.SetPolling(ctx, id, state, usage); err != nil {
+	if c.StateEvery != nil || c.UsageEvery != nil || c.RealNameEvery != nil {
+		state, usage, realName := valueOr(c.StateEvery, a.StateEvery), valueOr(c.UsageEvery, a.UsageEvery), valueOr(c.RealNameEvery, a.RealNameEvery)
+		changed["state_every_seconds"], changed["usage_every_seconds"], changed["realname_every_seconds"] = state.Seconds(), usage.Seconds(), realName.Seconds()
+		if err := tx.SetPolling(ctx, id, state, usage, realName); err != nil {
+			return nil, err
+		}
+	}
+	if c.Unplanned != nil || c.DriftPolicy != nil {
+		unplanned, drift := valueOr(c.Unplanned, a.Unplanned), valueOr(c.DriftPolicy, a.DriftPolicy)
+		changed["unplanned"], changed["drift_policy"] = unplanned, drift
+		if err := tx.SetPolicies(ctx, id, unplanned, drift); err != nil {
 			return nil, err
 		}
 	}
@@ -310,6 +321,10 @@ func checkChange(c AccountChange) error {
 	switch {
 	case c.Mode != nil && !isOneOf(*c.Mode, accountModes):
 		return notOneOf("mode", *c.Mode, accountModes)
+	case c.Unplanned != nil && !isOneOf(*c.Unplanned, unplanned):
+		return notOneOf("unplanned", *c.Unplanned, unplanned)
+	case c.DriftPolicy != nil && !isOneOf(*c.DriftPolicy, driftPolicies):
+		return notOneOf("drift_policy", *c.DriftPolicy, driftPolicies)
 	case c.BrakePercent != nil && (*c.BrakePercent < 0 || *c.BrakePercent > 100):
 		return badInput("a brake of %d percent: give 0 to 100", *c.BrakePercent)
 	case c.BrakeCount != nil && (*c.BrakeCount < 0 || *c.BrakeCount > maxBrakeCount):
@@ -318,6 +333,7 @@ func checkChange(c AccountChange) error {
 	return errors.Join(
 		checkDuration("state_every_seconds", valueOr(c.StateEvery, time.Second), time.Second, maxEvery),
 		checkDuration("usage_every_seconds", valueOr(c.UsageEvery, time.Second), time.Second, maxEvery),
+		checkDuration("realname_every_seconds", valueOr(c.RealNameEvery, time.Second), time.Second, maxEvery),
 		checkDuration("fresh_for_seconds", valueOr(c.FreshFor, time.Second), time.Second, maxFreshFor),
 		checkDuration("brake_window_seconds", valueOr(c.BrakeWindow, time.Second), time.Second, maxBrakeWindow))
 }

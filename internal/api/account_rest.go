@@ -49,16 +49,19 @@ type accountAdd struct {
 type accountPatch struct {
 	NamePath
 	Body struct {
-		Mode               *simwarden.AccountMode `json:"mode,omitempty" doc:"observe or act"`
-		StateEverySeconds  *int64                 `json:"state_every_seconds,omitempty" minimum:"1" maximum:"2592000"`
-		UsageEverySeconds  *int64                 `json:"usage_every_seconds,omitempty" minimum:"1" maximum:"2592000"`
-		FreshForSeconds    *int64                 `json:"fresh_for_seconds,omitempty" minimum:"1" maximum:"604800"`
-		BrakePercent       *int                   `json:"brake_percent,omitempty" minimum:"0" maximum:"100"`
-		BrakeCount         *int                   `json:"brake_count,omitempty" minimum:"0" maximum:"1000000"`
-		BrakeWindowSeconds *int64                 `json:"brake_window_seconds,omitempty" minimum:"1" maximum:"86400"`
-		RealNameRequired   *bool                  `json:"realname_required,omitempty" doc:"A change has all SIMs of the account judged in the background"`
-		LimitGroup         *string                `json:"limit_group,omitempty" maxLength:"64" doc:"The group whose limits it shares from now on"`
-		Credentials        credentials            `json:"credentials,omitempty" doc:"Replace all that are there; write-only"`
+		Mode                 *simwarden.AccountMode     `json:"mode,omitempty" doc:"observe or act"`
+		StateEverySeconds    *int64                     `json:"state_every_seconds,omitempty" minimum:"1" maximum:"2592000"`
+		UsageEverySeconds    *int64                     `json:"usage_every_seconds,omitempty" minimum:"1" maximum:"2592000"`
+		RealNameEverySeconds *int64                     `json:"realname_every_seconds,omitempty" minimum:"1" maximum:"2592000"`
+		Unplanned            *simwarden.UnplannedPolicy `json:"unplanned,omitempty" doc:"leave or suspend: what becomes of SIMs that never had a main plan"`
+		DriftPolicy          *simwarden.DriftPolicy     `json:"drift_policy,omitempty" doc:"enforce, alert or adopt: what becomes of SIMs that were changed outside"`
+		FreshForSeconds      *int64                     `json:"fresh_for_seconds,omitempty" minimum:"1" maximum:"604800"`
+		BrakePercent         *int                       `json:"brake_percent,omitempty" minimum:"0" maximum:"100"`
+		BrakeCount           *int                       `json:"brake_count,omitempty" minimum:"0" maximum:"1000000"`
+		BrakeWindowSeconds   *int64                     `json:"brake_window_seconds,omitempty" minimum:"1" maximum:"86400"`
+		RealNameRequired     *bool                      `json:"realname_required,omitempty" doc:"A change has all SIMs of the account judged in the background"`
+		LimitGroup           *string                    `json:"limit_group,omitempty" maxLength:"64" doc:"The group whose limits it shares from now on"`
+		Credentials          credentials                `json:"credentials,omitempty" doc:"Replace all that are there; write-only"`
 	} `nameHint:"AccountPatch"`
 }
 
@@ -91,7 +94,7 @@ func (r *rest) accounts() {
 	on(r, patch("/accounts/{name}", "change-account", "Change a carrier account"), func(ctx context.Context, in *accountPatch) (store.Account, error) {
 		b := in.Body
 		return r.service.ChangeAccount(ctx, in.Name, AccountChange{Mode: b.Mode, StateEvery: maybeSeconds(b.StateEverySeconds),
-			LimitGroup: b.LimitGroup,
+			LimitGroup: b.LimitGroup, RealNameEvery: maybeSeconds(b.RealNameEverySeconds), Unplanned: b.Unplanned, DriftPolicy: b.DriftPolicy,
 			UsageEvery: maybeSeconds(b.UsageEverySeconds), FreshFor: maybeSeconds(b.FreshForSeconds), BrakePercent: b.BrakePercent,
 			BrakeCount: b.BrakeCount, BrakeWindow: maybeSeconds(b.BrakeWindowSeconds), RealNameRequired: b.RealNameRequired, Credentials: b.Credentials}, actorOf(ctx))
 	})

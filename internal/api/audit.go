@@ -42,6 +42,21 @@ func (s *Service) Audit(ctx context.Context, q AuditQuery) (Page[store.AuditRow]
 	return pageOf(rows, limit, "audit", func(a store.AuditRow) int64 { return a.ID }), nil
 }
 
+// VerifyAudit compares the whole audit log with its chain (R3). Heads that are kept outside of the
+// database are compared by simwarden doctor, which runs where they are.
+func (s *Service) VerifyAudit(ctx context.Context) (AuditVerdict, error) {
+	r, err := s.Store.VerifyAudit(ctx, nil)
+	return AuditVerdict{OK: r.Bad == "", Sealed: r.Sealed, Unsealed: r.Unsealed, Bad: r.Bad}, err
+}
+
+// AuditVerdict says whether the audit log is as it was written.
+type AuditVerdict struct {
+	OK       bool   `json:"ok"`
+	Sealed   int64  `json:"sealed"`        // rows that are as they were sealed
+	Unsealed int64  `json:"unsealed"`      // rows that wait for their seal
+	Bad      string `json:"bad,omitempty"` // the first thing that is wrong
+}
+
 // maxGuards bounds a list of guards: they are few.
 const maxGuards = 200
 

@@ -29,6 +29,9 @@ func (r *rest) audit() {
 	on(r, get("/audit", "list-audit", "List what persons did, newest first"), func(ctx context.Context, in *auditList) (Page[store.AuditRow], error) {
 		return r.service.Audit(ctx, AuditQuery{ICCID: in.ICCID, Account: in.Account, Actor: in.Actor, Action: in.Action, Cursor: in.Cursor, Limit: in.Limit})
 	})
+	on(r, get("/audit/verification", "verify-audit", "Compare the whole audit log with its chain"), func(ctx context.Context, _ *struct{}) (AuditVerdict, error) {
+		return r.service.VerifyAudit(ctx)
+	})
 	on(r, get("/guards", "list-guards", "List what stops lapsing until a person releases it"), func(ctx context.Context, in *guardList) (items[store.Guard], error) {
 		list, err := r.service.Guards(ctx, in.All)
 		return items[store.Guard]{list}, err

@@ -137,10 +137,10 @@ func (s *Service) StartBulk(ctx context.Context, o BulkOrder, actor string) (sto
 	}
 	switch {
 	case f.bads > 0 && !o.SkipBad:
-		return b, badInput("%d of the ICCIDs name no SIM, the first in row %d (%s): %s; correct them, or say that they are to be skipped",
+		return b, badInput("%d of the ICCIDs name no SIM, the first in row %d (%s): %s; correct them, or leave them out with skip_bad",
 			f.bads, f.bad[0].Row, f.bad[0].Text, f.bad[0].Error)
 	case len(f.sims) == 0:
-		return b, badInput("this is about no SIM at all")
+		return b, badInput("no SIM fits this: nothing was begun; look at what the preview counts")
 	case o.AtMost > 0 && len(f.sims) > o.AtMost:
 		return b, badInput("this is about %d SIMs now, and at most %d were wanted; look at the preview again", len(f.sims), o.AtMost)
 	}

@@ -123,7 +123,7 @@ func TestBulkRefusesInWords(t *testing.T) {
 		{"no SIM is named", map[string]any{}, 422, "which SIMs"},
 		{"an empty filter would be the whole fleet", map[string]any{"filter": map[string]any{}}, 422, "which SIMs"},
 		{"a list and a filter together", map[string]any{"iccids": []string{numbered(1).String()}, "filter": map[string]any{"account": "acme"}}, 422, "not both"},
-		{"a filter that fits none", map[string]any{"filter": map[string]any{"state": "terminated"}}, 422, "no SIM at all"},
+		{"a filter that fits none", map[string]any{"filter": map[string]any{"state": "terminated"}}, 422, "no SIM fits this"},
 		{"an account that is not there", map[string]any{"filter": map[string]any{"account": "nobody"}}, 404, "nobody"},
 		{"a state that is none", map[string]any{"filter": map[string]any{"state": "flying"}}, 422, "suspended"},
 		{"more than 100,000", map[string]any{"iccids": slices.Repeat([]string{numbered(1).String()}, store.MaxBulk+1)}, 422, "validation"},

@@ -13,6 +13,7 @@ type CommandQuery struct {
 	Account  string
 	State    simwarden.CommandState
 	OpenOnly bool
+	HeldOnly bool // those that wait for something: a brake, a guard, a stopped account, a quota
 	Cursor   string
 	Limit    int // 0: DefaultPage; at most MaxPage
 }
@@ -36,7 +37,7 @@ func (s *Service) Commands(ctx context.Context, q CommandQuery) (Page[store.Comm
 	if q.State != "" && !isOneOf(q.State, simwarden.CommandStates()) {
 		return Page[store.Command]{}, notOneOf("state", q.State, simwarden.CommandStates())
 	}
-	f := store.CommandFilter{State: q.State, OpenOnly: q.OpenOnly, Before: simwarden.CommandID(before), Limit: limit + 1}
+	f := store.CommandFilter{State: q.State, OpenOnly: q.OpenOnly, HeldOnly: q.HeldOnly, Before: simwarden.CommandID(before), Limit: limit + 1}
 	if f.AccountID, err = s.accountID(ctx, q.Account); err != nil {
 		return Page[store.Command]{}, err
 	}

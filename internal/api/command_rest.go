@@ -13,6 +13,7 @@ type commandList struct {
 	Account string `query:"account" maxLength:"64" doc:"An account's name"`
 	State   string `query:"state" maxLength:"32"`
 	Open    bool   `query:"open" doc:"Only those that have not ended"`
+	Held    bool   `query:"held" doc:"Only those that wait for something, such as the safety brake: held_by says for what"`
 }
 
 type commandPath struct {
@@ -21,7 +22,7 @@ type commandPath struct {
 
 func (r *rest) commands() {
 	on(r, get("/commands", "list-commands", "List suspend and resume commands, newest first"), func(ctx context.Context, in *commandList) (Page[store.Command], error) {
-		return r.service.Commands(ctx, CommandQuery{ICCID: in.ICCID, Account: in.Account, State: simwarden.CommandState(in.State), OpenOnly: in.Open,
+		return r.service.Commands(ctx, CommandQuery{ICCID: in.ICCID, Account: in.Account, State: simwarden.CommandState(in.State), OpenOnly: in.Open, HeldOnly: in.Held,
 			Cursor: in.Cursor, Limit: in.Limit})
 	})
 	on(r, get("/commands/{id}", "get-command", "Get one command with its attempts"), func(ctx context.Context, in *commandPath) (CommandDetail, error) {

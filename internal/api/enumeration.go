@@ -7,6 +7,7 @@ import (
 	"github.com/simwarden/simwarden"
 	"github.com/simwarden/simwarden/carrier"
 	"github.com/simwarden/simwarden/internal/store"
+	"github.com/simwarden/simwarden/internal/transfer"
 )
 
 var (
@@ -19,6 +20,8 @@ var (
 	planKinds       = []simwarden.PlanKind{simwarden.PlanMain, simwarden.PlanAddon}
 	owners          = []simwarden.Owner{simwarden.OwnerPlatform, simwarden.OwnerPerson, simwarden.OwnerCarrier}
 	differenceKinds = []store.DifferenceKind{store.DifferenceUnknownSIM, store.DifferenceOtherAccount, store.DifferenceNotCharged, store.DifferenceAmount}
+	ruleOrigins     = []store.RuleOrigin{store.RuleFromDriver, store.RuleFromOperator}
+	guardKinds      = []store.GuardKind{store.GuardClock, store.GuardMassLapse}
 	carrierOutcomes = []carrier.Outcome{carrier.Done, carrier.Accepted}
 )
 
@@ -50,6 +53,12 @@ func (s *Service) Enumerations() map[string][]string {
 		"transaction_kind":   texts(simwarden.TransactionKinds()),
 		"difference_kind":    texts(differenceKinds),
 		"bulk_outcome":       texts(store.BulkOutcomes()),
+		"bulk_state":         texts(store.BulkStates()),
+		"alert_kind":         store.AlertKinds(),
+		"event_kind":         store.EventKinds(),
+		"guard_kind":         texts(guardKinds),
+		"rule_origin":        texts(ruleOrigins),
+		"export":             texts(transfer.Exports()),
 		"error_class":        texts(carrier.Classes()),
 		"carrier_outcome":    texts(carrierOutcomes),
 		"driver":             carrier.Names(),

@@ -38,16 +38,17 @@ func (s *Service) ErrorRules(ctx context.Context, driver string) ([]store.ErrorR
 			return nil, badInput("%v", err)
 		}
 	}
+	if err := s.Store.EnsureRules(ctx); err != nil {
+		return nil, err
+	}
 	return s.Store.ErrorRules(ctx, driver)
 }
 
 const maxErrorText = 2000
 
-// TestError says what the driver's rules make of an error, as the gateway would (S25): those in
-// the database, or, before any are there, those that the driver ships.
+// TestError says what the driver's rules make of an error, as the gateway would (S25).
 func (s *Service) TestError(ctx context.Context, t ErrorTest) (ErrorVerdict, error) {
-	driver, err := carrier.Lookup(t.Driver)
-	if err != nil {
+	if _, err := carrier.Lookup(t.Driver); err != nil {
 		return ErrorVerdict{}, badInput("%v", err)
 	}
 	switch {
@@ -58,16 +59,13 @@ func (s *Service) TestError(ctx context.Context, t ErrorTest) (ErrorVerdict, err
 	case len(t.Message) > maxErrorText || len(t.Code) > maxErrorText:
 		return ErrorVerdict{}, badInput("a code or message has at most %d bytes", maxErrorText)
 	}
-	rows, err := s.Store.ErrorRules(ctx, t.Driver)
+	rows, err := s.ErrorRules(ctx, t.Driver)
 	if err != nil {
 		return ErrorVerdict{}, err
 	}
-	list := driver.Info().Rules
-	if len(rows) > 0 {
-		list = make([]carrier.Rule, len(rows))
-		for i, row := range rows {
-			list[i] = row.Rule
-		}
+	list := make([]carrier.Rule, len(rows))
+	for i, row := range rows {
+		list[i] = row.Rule
 	}
 	set, err := rules.NewRuleSet(list)
 	if err != nil {

@@ -136,6 +136,10 @@ func (r *rest) errorRules() {
 			}
 			return out, err
 		})
+	on(r, get("/error-rules/{id}", "get-error-rule", "Get one error rule"), func(ctx context.Context, in *RulePath) (ErrorRuleView, error) {
+		row, err := r.service.ErrorRule(ctx, in.ID)
+		return viewErrorRule(row), err
+	})
 	on(r, post("/error-rules", "add-error-rule", "Add an error rule"), func(ctx context.Context, in *errorRuleAdd) (SavedRuleView, error) {
 		saved, err := r.service.SaveErrorRule(ctx, store.ErrorRule{Driver: in.Body.Driver, Position: in.Body.Position, Rule: in.Body.rule()}, in.Body.DryRun, actorOf(ctx))
 		return viewSavedRule(saved), err

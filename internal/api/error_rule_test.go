@@ -100,7 +100,7 @@ func TestG7ARuleSaysWhatItHidesAndWhatHidesIt(t *testing.T) {
 		says     []string // none: no warning
 	}{
 		{"a rule of its own", map[string]any{"name": "a", "position": 50, "http_status": 404, "contains": "gone for good", "class": "not_found"}, nil},
-		{"another code hides nothing", map[string]any{"name": "b", "position": 40, "code": "20404", "class": "not_found"}, nil},
+		{"another code hides nothing", map[string]any{"name": "b", "position": 40, "code": "9404", "class": "not_found"}, nil},
 		{"a part of its text hides the first", map[string]any{"name": "c", "position": 45, "http_status": 4, "contains": "GONE", "class": "not_found"}, []string{`matches all that they do: "a"`}},
 		{"one behind it is hidden", map[string]any{"name": "d", "position": 60, "http_status": 410, "contains": "gone", "class": "not_found"}, []string{`never asked: "c" at position 45`}},
 		{"a pattern that takes every text", map[string]any{"name": "e", "position": 70, "pattern": "(?s).*", "operation": "suspend", "class": "auth"}, []string{"every error of suspend"}},

@@ -85,7 +85,7 @@ func (s *Service) Explain(ctx context.Context, iccid string) (Explanation, error
 	if e.Pool, err = s.poolOf(ctx, e.SIM); err != nil {
 		return Explanation{}, err
 	}
-	if e.Timeline, err = s.Store.Timeline(ctx, sim.ID, explainTimeline); err != nil {
+	if e.Timeline, err = s.Store.Timeline(ctx, sim.ID, 0, explainTimeline); err != nil {
 		return Explanation{}, err
 	}
 	if e.Timeline == nil {

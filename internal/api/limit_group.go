@@ -82,6 +82,11 @@ func (s *Service) LimitGroups(ctx context.Context) ([]store.LimitGroup, error) {
 	return s.Store.LimitGroups(ctx)
 }
 
+// LimitGroup gives one limit group by name.
+func (s *Service) LimitGroup(ctx context.Context, name string) (store.LimitGroup, error) {
+	return s.Store.LimitGroupByName(ctx, name)
+}
+
 // AddLimitGroup makes a group without limits, in monitor, for accounts to be moved to.
 func (s *Service) AddLimitGroup(ctx context.Context, name, actor string) (store.LimitGroup, error) {
 	if !nameShape.MatchString(name) {

@@ -135,6 +135,10 @@ func (r *rest) limitGroups() {
 			g, err := r.service.AddLimitGroup(ctx, in.Body.Name, actorOf(ctx))
 			return viewLimitGroup(g), err
 		})
+	on(r, get("/limit-groups/{name}", "get-limit-group", "Get one limit group"), func(ctx context.Context, in *NamePath) (LimitGroupView, error) {
+		g, err := r.service.LimitGroup(ctx, in.Name)
+		return viewLimitGroup(g), err
+	})
 	on(r, patch("/limit-groups/{name}", "change-limit-group", "Change a limit group's mode or limits"),
 		func(ctx context.Context, in *limitGroupPatch) (LimitGroupView, error) {
 			c, err := in.change()

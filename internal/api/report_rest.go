@@ -4,14 +4,17 @@ import (
 	"context"
 	"time"
 
+	"github.com/simwarden/simwarden"
 	"github.com/simwarden/simwarden/internal/store"
 )
 
 type statisticList struct {
-	Account string    `query:"account" maxLength:"64" doc:"An account's name"`
-	From    time.Time `query:"from" doc:"Default: an hour before until"`
-	Until   time.Time `query:"until" doc:"Exclusive; default: now"`
-	Limit   int       `query:"limit" minimum:"1" maximum:"5000" default:"1000"`
+	Account   string    `query:"account" maxLength:"64" doc:"An account's name"`
+	Operation string    `query:"operation" maxLength:"32"`
+	From      time.Time `query:"from" doc:"Default: an hour before until"`
+	Until     time.Time `query:"until" doc:"Exclusive; default: now"`
+	Cursor    string    `query:"cursor" maxLength:"600" doc:"The next_cursor of the page before; give the same range with it"`
+	Limit     int       `query:"limit" minimum:"1" maximum:"5000" default:"1000"`
 }
 
 type guardBandList struct {
@@ -46,9 +49,9 @@ func (r *rest) reports() {
 		return r.service.Enumerations(), nil
 	})
 	on(r, get("/statistics", "list-statistics", "Calls per minute, account, operation, purpose and outcome, oldest first"),
-		func(ctx context.Context, in *statisticList) (items[store.CallStat], error) {
-			list, err := r.service.Statistics(ctx, StatisticQuery{Account: in.Account, FromAt: in.From, UntilAt: in.Until, Limit: in.Limit})
-			return items[store.CallStat]{list}, err
+		func(ctx context.Context, in *statisticList) (Page[store.CallStat], error) {
+			return r.service.Statistics(ctx, StatisticQuery{Account: in.Account, Operation: simwarden.Operation(in.Operation), FromAt: in.From, UntilAt: in.Until,
+				Cursor: in.Cursor, Limit: in.Limit})
 		})
 	on(r, get("/reports/guard-bands", "report-guard-bands", "How often the promises of plans with a guard band were kept, by account and plan"),
 		func(ctx context.Context, in *guardBandList) (items[store.GuardBandReport], error) {

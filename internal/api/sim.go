@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/simwarden/simwarden"
 	"github.com/simwarden/simwarden/internal/store"
@@ -61,6 +62,43 @@ func (s *Service) SIMs(ctx context.Context, q SIMQuery) (Page[store.SIM], error)
 		return Page[store.SIM]{}, err
 	}
 	return pageOf(rows, limit, "sim", func(sim store.SIM) int64 { return int64(sim.ID) }), nil
+}
+
+// Events lists what happened to a SIM (R5), the newest first.
+func (s *Service) Events(ctx context.Context, iccid, cursor string, limit int) (Page[store.Event], error) {
+	none := Page[store.Event]{}
+	limit, err := pageLimit(limit)
+	if err != nil {
+		return none, err
+	}
+	before, err := cursorID("event", cursor)
+	if err != nil {
+		return none, err
+	}
+	sim, err := s.FindSIM(ctx, iccid)
+	if err != nil {
+		return none, err
+	}
+	rows, err := s.Store.Timeline(ctx, sim.ID, before, limit+1)
+	if err != nil {
+		return none, err
+	}
+	return pageOf(rows, limit, "event", func(e store.Event) int64 { return e.ID }), nil
+}
+
+// defaultUsageDays is how far back a SIM's daily usage is given where nobody says.
+const defaultUsageDays = 90 * 24 * time.Hour
+
+// UsageDays gives a SIM's daily usage from a UTC day on (U5), the oldest first; zero: of 90 days.
+func (s *Service) UsageDays(ctx context.Context, iccid string, from time.Time) ([]store.UsageDay, error) {
+	sim, err := s.FindSIM(ctx, iccid)
+	if err != nil {
+		return nil, err
+	}
+	if from.IsZero() {
+		from = s.Store.Now().Add(-defaultUsageDays)
+	}
+	return s.Store.UsageDays(ctx, sim.ID, from)
 }
 
 const maxSubscriptions = 100

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"time"
 
 	"github.com/simwarden/simwarden"
 	"github.com/simwarden/simwarden/internal/store"
@@ -52,6 +53,16 @@ type PollingChange struct {
 	Changed bool      `json:"changed" doc:"False where it was so already"`
 }
 
+type simEvents struct {
+	SIMPath
+	Paging
+}
+
+type simUsage struct {
+	SIMPath
+	From time.Time `query:"from" doc:"From this UTC day on; default: of the last 90 days"`
+}
+
 type simCommands struct {
 	SIMPath
 	Paging
@@ -86,6 +97,14 @@ func (r *rest) sims() {
 	on(r, get("/sims/{iccid}/commands", "list-sim-commands", "List the commands of a SIM, newest first"),
 		func(ctx context.Context, in *simCommands) (Page[store.Command], error) {
 			return r.service.Commands(ctx, CommandQuery{ICCID: in.ICCID, OpenOnly: in.Open, Cursor: in.Cursor, Limit: in.Limit})
+		})
+	on(r, get("/sims/{iccid}/events", "list-sim-events", "List what happened to a SIM, newest first"), func(ctx context.Context, in *simEvents) (Page[store.Event], error) {
+		return r.service.Events(ctx, in.ICCID, in.Cursor, in.Limit)
+	})
+	on(r, get("/sims/{iccid}/usage-days", "list-sim-usage-days", "List the bytes that a SIM used by UTC day, oldest first; days without are absent"),
+		func(ctx context.Context, in *simUsage) (items[store.UsageDay], error) {
+			list, err := r.service.UsageDays(ctx, in.ICCID, in.From)
+			return items[store.UsageDay]{list}, err
 		})
 	on(r, get("/sims/{iccid}/subscriptions", "list-sim-subscriptions", "List what was bought for a SIM or its device, newest first"),
 		func(ctx context.Context, in *SIMPath) (items[simwarden.Subscription], error) {

@@ -87,6 +87,53 @@ func (s *Service) buy(ctx context.Context, p Purchase, sim simwarden.SIMID, acco
 	return b, err
 }
 
+// SubscriptionQuery narrows a list of subscriptions; zero fields do not.
+type SubscriptionQuery struct {
+	Account string // by name; of a device: where one of its SIMs is of it
+	State   simwarden.SubscriptionState
+	Plan    string // its code
+	Live    bool   // queued, active or exhausted
+	Cursor  string
+	Limit   int // 0: DefaultPage; at most MaxPage
+}
+
+// SoldSubscriptions lists subscriptions in the order in which they were bought.
+func (s *Service) SoldSubscriptions(ctx context.Context, q SubscriptionQuery) (Page[store.SoldSubscription], error) {
+	none := Page[store.SoldSubscription]{}
+	limit, err := pageLimit(q.Limit)
+	if err != nil {
+		return none, err
+	}
+	after, err := cursorID("subscription", q.Cursor)
+	if err != nil {
+		return none, err
+	}
+	if q.State != "" && !isOneOf(q.State, simwarden.SubscriptionStates()) {
+		return none, notOneOf("state", q.State, simwarden.SubscriptionStates())
+	}
+	f := store.SubscriptionFilter{State: q.State, Plan: q.Plan, LiveOnly: q.Live, After: simwarden.SubscriptionID(after), Limit: limit + 1}
+	if f.AccountID, err = s.accountID(ctx, q.Account); err != nil {
+		return none, err
+	}
+	rows, err := s.Store.SoldSubscriptions(ctx, f)
+	if err != nil {
+		return none, err
+	}
+	return pageOf(rows, limit, "subscription", func(b store.SoldSubscription) int64 { return int64(b.ID) }), nil
+}
+
+// SoldSubscription gives one subscription with what it was bought for.
+func (s *Service) SoldSubscription(ctx context.Context, id simwarden.SubscriptionID) (store.SoldSubscription, error) {
+	rows, err := s.Store.SoldSubscriptions(ctx, store.SubscriptionFilter{ID: id, Limit: 1})
+	if err != nil {
+		return store.SoldSubscription{}, err
+	}
+	if len(rows) == 0 {
+		return store.SoldSubscription{}, fmt.Errorf("subscription %d: %w", id, store.ErrNotFound)
+	}
+	return rows[0], nil
+}
+
 // Takeback is a subscription to take back.
 type Takeback struct {
 	SubscriptionID simwarden.SubscriptionID

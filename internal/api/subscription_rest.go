@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/simwarden/simwarden"
+	"github.com/simwarden/simwarden/internal/store"
 )
 
 // amount is money as requests have it.
@@ -49,6 +50,19 @@ type refund struct {
 	} `nameHint:"RefundRequest"`
 }
 
+type subscriptionList struct {
+	Paging
+	Account string `query:"account" maxLength:"64" doc:"An account's name; of a device: where one of its SIMs is of it"`
+	State   string `query:"state" maxLength:"32"`
+	Plan    string `query:"plan" maxLength:"64" doc:"A plan's code"`
+	Live    bool   `query:"live" doc:"Only those that are queued, active or exhausted"`
+}
+
+// SubscriptionPath names a subscription.
+type SubscriptionPath struct {
+	ID int64 `path:"id" minimum:"1"`
+}
+
 type renewal struct {
 	ID   int64 `path:"id" minimum:"1"`
 	Body struct {
@@ -66,6 +80,14 @@ func (r *rest) subscriptions() {
 		func(ctx context.Context, in *deviceSubscribe) (simwarden.Subscription, error) {
 			return r.service.SubscribeDevice(ctx, in.IMEI, in.Body.order(in.Key), actorOf(ctx))
 		})
+	on(r, get("/subscriptions", "list-subscriptions", "List subscriptions in the order in which they were bought"),
+		func(ctx context.Context, in *subscriptionList) (Page[store.SoldSubscription], error) {
+			return r.service.SoldSubscriptions(ctx, SubscriptionQuery{Account: in.Account, State: simwarden.SubscriptionState(in.State), Plan: in.Plan, Live: in.Live,
+				Cursor: in.Cursor, Limit: in.Limit})
+		})
+	on(r, get("/subscriptions/{id}", "get-subscription", "Get one subscription"), func(ctx context.Context, in *SubscriptionPath) (store.SoldSubscription, error) {
+		return r.service.SoldSubscription(ctx, simwarden.SubscriptionID(in.ID))
+	})
 	on(r, post("/subscriptions/{id}/refund", "refund-subscription", "Take a subscription back, and give back what was paid"),
 		func(ctx context.Context, in *refund) (TakenBack, error) {
 			t := Takeback{SubscriptionID: simwarden.SubscriptionID(in.ID), KeepMoney: in.Body.KeepMoney, Reason: in.Body.Reason, Key: in.Key}

@@ -23,7 +23,7 @@ type accountCmd struct {
 	List        accountListCmd        `cmd:"" help:"List the accounts."`
 	Test        accountTestCmd        `cmd:"" help:"Ask the carrier something harmless with the account's credentials."`
 	Mode        accountModeCmd        `cmd:"" help:"observe: record what would be sent; act: send it."`
-	Set         accountSetCmd         `cmd:"" help:"Change intervals, freshness and the safety brake."`
+	Set         accountSetCmd         `cmd:"" help:"Change intervals, freshness, policies and the safety brake."`
 	Progress    accountProgressCmd    `cmd:"" help:"Show how far evaluations of all the account's SIMs have come."`
 	Credentials accountCredentialsCmd `cmd:"" help:"Give the account new credentials."`
 	Release     accountReleaseCmd     `cmd:"" help:"Release the safety brake."`
@@ -183,6 +183,9 @@ type accountSetCmd struct {
 	Name             string         `arg:"" help:"The account."`
 	StateEvery       *time.Duration `help:"How often each SIM's state is read." placeholder:"DURATION"`
 	UsageEvery       *time.Duration `help:"How often each SIM's usage is read." placeholder:"DURATION"`
+	RealnameEvery    *time.Duration `help:"How often each SIM's real-name status is read, where the carrier tells it." placeholder:"DURATION"`
+	Unplanned        *string        `help:"What becomes of SIMs that never had a main plan: leave or suspend." enum:"leave,suspend" placeholder:"leave|suspend"`
+	DriftPolicy      *string        `help:"What becomes of SIMs that were changed outside: enforce, alert or adopt (take it for a manual action)." enum:"enforce,alert,adopt" placeholder:"enforce|alert|adopt"`
 	FreshFor         *time.Duration `help:"How old facts may be when something is sent." placeholder:"DURATION"`
 	BrakePercent     *int           `help:"Automatic suspends in a window, in percent of the active SIMs, that put the brake on." placeholder:"N"`
 	BrakeCount       *int           `help:"The least number of them that puts it on." placeholder:"N"`
@@ -192,9 +195,10 @@ type accountSetCmd struct {
 
 // Run changes settings of an account.
 func (c *accountSetCmd) Run(ctx context.Context, g *Globals) error {
-	change := api.AccountChange{StateEvery: c.StateEvery, UsageEvery: c.UsageEvery, FreshFor: c.FreshFor,
+	change := api.AccountChange{StateEvery: c.StateEvery, UsageEvery: c.UsageEvery, RealNameEvery: c.RealnameEvery, FreshFor: c.FreshFor,
+		Unplanned: (*simwarden.UnplannedPolicy)(c.Unplanned), DriftPolicy: (*simwarden.DriftPolicy)(c.DriftPolicy),
 		BrakePercent: c.BrakePercent, BrakeCount: c.BrakeCount, BrakeWindow: c.BrakeWindow, RealNameRequired: c.RealnameRequired}
-	if c.StateEvery == nil && c.UsageEvery == nil && c.FreshFor == nil && c.BrakePercent == nil && c.BrakeCount == nil && c.BrakeWindow == nil && c.RealnameRequired == nil {
+	if *c == (accountSetCmd{Name: c.Name}) {
 		return usage("nothing to change was given; see: simwarden account set --help")
 	}
 	return g.changeAccount(ctx, c.Name, change, "is changed")

@@ -67,7 +67,7 @@ func (c *bulkFlags) run(ctx context.Context, g *Globals, d simwarden.Direction) 
 			if g.JSON {
 				_ = printJSON(g.Out, p) // the error below tells
 			}
-			return usage("nothing was begun: %d SIMs, %d rows that name none; correct them, or use --skip-bad", p.SIMs, p.BadRows)
+			return usage("nothing was begun: %s", c.whyNone(p))
 		}
 		if !c.Yes {
 			yes, err := ask(g, fmt.Sprintf("%s %d SIMs?", d, p.SIMs))
@@ -85,6 +85,17 @@ func (c *bulkFlags) run(ctx context.Context, g *Globals, d simwarden.Direction) 
 		fmt.Fprintf(g.Out, "Bulk action %d has begun; running nodes work it off. See: simwarden bulk show %d\n", b.ID, b.ID)
 		return nil
 	})
+}
+
+// whyNone says why an action cannot begin, and what to do.
+func (c *bulkFlags) whyNone(p api.BulkPreview) string {
+	switch {
+	case c.Filter != "":
+		return "no SIM fits the filter; see which there are with: simwarden sims"
+	case p.SIMs == 0:
+		return fmt.Sprintf("none of the %s names a SIM; see which there are with: simwarden sims", times(p.BadRows, "row"))
+	}
+	return fmt.Sprintf("%s of the list %s no SIM; correct them, or use --skip-bad to leave them out", times(p.BadRows, "row"), map[bool]string{true: "names", false: "name"}[p.BadRows == 1])
 }
 
 // ask asks a question that a person answers; anything but yes is no.
@@ -138,6 +149,9 @@ func (c *bulkFlags) target(g *Globals) (api.BulkTarget, error) {
 			continue
 		}
 		out = append(out, line)
+	}
+	if len(out) == 0 {
+		return api.BulkTarget{}, usage("the list is empty; give one ICCID in each line")
 	}
 	return api.BulkTarget{ICCIDs: out}, nil
 }

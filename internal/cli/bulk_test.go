@@ -35,6 +35,8 @@ func TestF53BulkAtTheTerminal(t *testing.T) {
 		{"nothing has begun", []string{"show", "1"}, "", cli.ExitNotFound, "not found"},
 		{"a number that no SIM has", []string{"suspend", "--file", bad, "--reason", "x", "--yes"}, "", cli.ExitUsage, "no SIM has this ICCID"},
 		{"no SIM is named", []string{"resume", "--reason", "x"}, "", cli.ExitUsage, "--file or --filter"},
+		{"a filter that no SIM fits", []string{"resume", "--filter", "account=acme,state=terminated", "--reason", "x", "--yes"}, "", cli.ExitUsage, "no SIM fits the filter"},
+		{"an empty list", []string{"resume", "--file", "/dev/null", "--reason", "x", "--yes"}, "", cli.ExitUsage, "the list is empty"},
 		{"a filter that is none", []string{"resume", "--filter", "mood=good", "--reason", "x"}, "", cli.ExitUsage, "mood"},
 		{"standard input cannot be asked", []string{"suspend", "--file", "-", "--reason", "x"}, "8986012345678901234\n", cli.ExitUsage, "--yes"},
 		{"yes begins it", []string{"suspend", "--filter", "account=acme,state=unknown", "--reason", "tariff"}, "yes\n", cli.ExitOK, "Bulk action 1 has begun"},
@@ -54,6 +56,12 @@ func TestF53BulkAtTheTerminal(t *testing.T) {
 
 func TestG6RulesAtTheTerminal(t *testing.T) {
 	c := newTerminal(t)
+	if out := c.ok("rules", "list", "soracom"); !strings.Contains(out, "driver") {
+		t.Errorf("the driver's own rules are there before anything ran: %s", out)
+	}
+	added := c.ok("rules", "add", "soracom", "stopped", "--class", "refused", "--contains", "stopped by", "--status", "4")
+	_, rest, _ := strings.Cut(added, "Rule ")
+	id, _, _ := strings.Cut(rest, ",")
 	for _, k := range []struct {
 		name string
 		args []string
@@ -61,17 +69,20 @@ func TestG6RulesAtTheTerminal(t *testing.T) {
 		code int
 		says string
 	}{
-		{"a rule is added", []string{"add", "soracom", "stopped", "--class", "refused", "--contains", "stopped by", "--status", "4"}, "", cli.ExitOK, "is added"},
 		{"it says what it would have changed", []string{"add", "soracom", "other", "--class", "refused", "--code", "X2", "--dry-run"}, "", cli.ExitOK, "Of 0 suspends and resumes that failed"},
 		{"a costly pattern (F47)", []string{"add", "soracom", "slow", "--class", "refused", "--pattern", "((a{0,100}){0,10})*b"}, "", cli.ExitUsage, "at most 1000"},
 		{"its name again", []string{"add", "soracom", "stopped", "--class", "auth", "--code", "X3"}, "", cli.ExitUsage, "exists already"},
 		{"it is met", []string{"test", "soracom", "suspend", "--status", "403", "--message", "Stopped by operator"}, "", cli.ExitOK, `rule "stopped" matches`},
 		{"everything at the top warns and asks", []string{"add", "soracom", "all", "--class", "temporary", "--position", "1"}, "no\n", cli.ExitOK, "every error there is"},
 		{"no was no", []string{"test", "soracom", "suspend", "--status", "403", "--message", "Stopped by operator"}, "", cli.ExitOK, `rule "stopped" matches`},
-		{"it is moved", []string{"move", "1", "20"}, "", cli.ExitOK, "is moved"},
+		{"it is moved", []string{"move", id, "20"}, "", cli.ExitOK, "is moved"},
 		{"it is listed", []string{"list", "soracom"}, "", cli.ExitOK, `HTTP 4 "stopped by"`},
-		{"it is deleted", []string{"delete", "1"}, "", cli.ExitOK, "is deleted"},
-		{"once", []string{"delete", "1"}, "", cli.ExitNotFound, "not found"},
+		{"it is changed, and what is not given stays", []string{"change", id, "--class", "maintenance", "--wait", "10m"}, "", cli.ExitOK, "is changed"},
+		{"as it says", []string{"list", "soracom"}, "", cli.ExitOK, `HTTP 4 "stopped by"  maintenance`},
+		{"to nothing", []string{"change", id}, "", cli.ExitUsage, "nothing to change"},
+		{"to a class that is none", []string{"change", id, "--class", "mood"}, "", cli.ExitUsage, "mood"},
+		{"it is deleted", []string{"delete", id}, "", cli.ExitOK, "is deleted"},
+		{"once", []string{"delete", id}, "", cli.ExitNotFound, "not found"},
 	} {
 		out, code := c.run(t.Context(), strings.NewReader(k.in), append([]string{"rules"}, k.args...)...)
 		if code != k.code || !strings.Contains(out, k.says) {

@@ -132,6 +132,10 @@ func (e *env) openStore(ctx context.Context, o openOptions) (*store.Store, error
 		s.Close()
 		return nil, fmt.Errorf("make partitions: %w", err)
 	}
+	if err := s.SyncRules(ctx); err != nil {
+		s.Close()
+		return nil, err
+	}
 	return s, nil
 }
 

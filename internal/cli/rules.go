@@ -18,6 +18,7 @@ type rulesCmd struct {
 	List   rulesListCmd   `cmd:"" help:"List error rules in the order in which they are tried."`
 	Test   rulesTestCmd   `cmd:"" help:"Say which rule an error meets and what would follow."`
 	Add    rulesAddCmd    `cmd:"" help:"Add a rule of your own."`
+	Change rulesChangeCmd `cmd:"" help:"Change a rule; a driver's is yours from then on. What is not given stays."`
 	Move   rulesMoveCmd   `cmd:"" help:"Give a rule another position: the lowest is tried first."`
 	Delete rulesDeleteCmd `cmd:"" help:"Delete a rule."`
 }
@@ -115,6 +116,64 @@ func (c *rulesAddCmd) Run(ctx context.Context, g *Globals) error {
 	return g.changeRule(ctx, c.DryRun, c.Yes, func(e *env, dry bool) (api.SavedRule, error) {
 		return e.SaveErrorRule(ctx, rule, dry, actor())
 	}, "added")
+}
+
+type rulesChangeCmd struct {
+	ID           int64          `arg:"" help:"The rule's number; see: simwarden rules list."`
+	Name         *string        `help:"How you call it." placeholder:"NAME"`
+	Class        *string        `help:"What such an error means, such as temporary, throttled, refused, invalid." placeholder:"CLASS"`
+	Operation    *string        `help:"Only errors of this operation; empty for all." placeholder:"OPERATION"`
+	AppliesTo    *string        `help:"all, changes (suspend and resume) or reads." enum:"all,changes,reads" placeholder:"all|changes|reads"`
+	Status       *int           `help:"Only this HTTP status; 4 or 5 for the whole hundred; 0 for any." placeholder:"N"`
+	Code         *string        `help:"Only this code of the carrier; empty for any." placeholder:"CODE"`
+	Contains     *string        `help:"Only messages with this text, in any case; empty for any." placeholder:"TEXT"`
+	Pattern      *string        `help:"Only messages that this RE2 pattern matches; empty for any." placeholder:"PATTERN"`
+	Extended     *string        `help:"The extended state that it says of the SIM; empty for none." placeholder:"STATE"`
+	ClosePolling *bool          `help:"Whether it closes the SIM's polling." placeholder:"true|false"`
+	NotExecuted  *bool          `help:"Whether the carrier documents that such a suspend or resume was not carried out." placeholder:"true|false"`
+	Wait         *time.Duration `help:"Wait at least so long before the next try." placeholder:"DURATION"`
+	DryRun       bool           `help:"Only say what to mind and what it would have changed."`
+	Yes          bool           `help:"Save it in spite of warnings without asking."`
+}
+
+// Run changes a rule (G6).
+func (c *rulesChangeCmd) Run(ctx context.Context, g *Globals) error {
+	if *c == (rulesChangeCmd{ID: c.ID, DryRun: c.DryRun, Yes: c.Yes}) {
+		return usage("nothing to change was given; see: simwarden rules change --help")
+	}
+	return g.changeRule(ctx, c.DryRun, c.Yes, func(e *env, dry bool) (api.SavedRule, error) {
+		before, err := e.ErrorRule(ctx, c.ID)
+		if err != nil {
+			return api.SavedRule{}, err
+		}
+		before.Rule = c.changed(before.Rule)
+		return e.SaveErrorRule(ctx, before, dry, actor())
+	}, "changed")
+}
+
+func (c *rulesChangeCmd) changed(r carrier.Rule) carrier.Rule {
+	set(&r.Name, c.Name)
+	set(&r.Class, (*carrier.Class)(c.Class))
+	set(&r.Operation, (*simwarden.Operation)(c.Operation))
+	set(&r.HTTPStatus, c.Status)
+	set(&r.Code, c.Code)
+	set(&r.Contains, c.Contains)
+	set(&r.Pattern, c.Pattern)
+	set(&r.Extended, (*simwarden.ExtendedState)(c.Extended))
+	set(&r.ClosePolling, c.ClosePolling)
+	set(&r.NotExecuted, c.NotExecuted)
+	set(&r.RetryAfterMin, c.Wait)
+	if c.AppliesTo != nil {
+		r.ChangesOnly, r.ReadsOnly = *c.AppliesTo == "changes", *c.AppliesTo == "reads"
+	}
+	return r
+}
+
+// set sets what was given.
+func set[T any](to, given *T) {
+	if given != nil {
+		*to = *given
+	}
 }
 
 type rulesMoveCmd struct {

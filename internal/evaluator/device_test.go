@@ -322,7 +322,7 @@ func TestP4ADevicesPauseHoldsForSIMsThatComeAndEndsForThoseThatGo(t *testing.T) 
 		t.Errorf("the SIM that left is decided in scene %s for %s (%v), want polling_resumed for no_plan (E9, E2)", sim.DecidedScene, sim.Reason, err)
 	}
 	kinds := ""
-	timeline, err := w.store.Timeline(t.Context(), id, 50)
+	timeline, err := w.store.Timeline(t.Context(), id, 0, 50)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -201,7 +201,7 @@ func (r *rig) stats(g *Gateway, id simwarden.AccountID) map[string]int64 {
 		r.t.Fatal(err)
 	}
 	now := time.Now()
-	rows, err := r.store.CallStats(r.t.Context(), id, now.Add(-time.Hour), now.Add(time.Hour), 1000)
+	rows, err := r.store.CallStats(r.t.Context(), store.CallStatFilter{AccountID: id, FromAt: now.Add(-time.Hour), UntilAt: now.Add(time.Hour), Limit: 1000})
 	if err != nil {
 		r.t.Fatal(err)
 	}

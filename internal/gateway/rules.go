@@ -6,27 +6,11 @@ import (
 
 	"github.com/simwarden/simwarden/carrier"
 	"github.com/simwarden/simwarden/internal/rules"
-	"github.com/simwarden/simwarden/internal/store"
 )
 
 // SyncRules writes the default rules of every driver that is built in into the table, leaving the
 // operator's rules and all positions as they are (G6).
-func (g *Gateway) SyncRules(ctx context.Context) error {
-	for _, name := range carrier.Names() {
-		driver, err := carrier.Lookup(name)
-		if err != nil {
-			return err
-		}
-		err = g.store.InTx(ctx, func(tx *store.Tx) error {
-			_, err := tx.SyncDriverRules(ctx, name, driver.Info().Rules)
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("write the error rules of driver %s: %w", name, err)
-		}
-	}
-	return nil
-}
+func (g *Gateway) SyncRules(ctx context.Context) error { return g.store.SyncRules(ctx) }
 
 // readRules compiles the table. A rule that cannot be used, which can only have come into the
 // table past the store, is left out and told: the others still count.

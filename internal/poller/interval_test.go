@@ -20,6 +20,6 @@ func TestP1AShorterIntervalTakesEffectWhileTheLongOneRuns(t *testing.T) {
 	if err := at.SetState(at.ICCIDs()[0], simwarden.StateTerminated); err != nil {
 		t.Fatal(err)
 	}
-	r.tx(func(tx *store.Tx) error { return tx.SetPolling(r.ctx, row.ID, time.Second, time.Hour) })
+	r.tx(func(tx *store.Tx) error { return tx.SetPolling(r.ctx, row.ID, time.Second, time.Hour, time.Hour) })
 	r.until("the list is read again at the new interval", func() bool { return r.differ(at, row) == 0 })
 }

@@ -95,6 +95,11 @@ func scanAccount(row pgx.Row) (Account, error) {
 // of its own name in monitor mode where a.LimitGroupID is zero. It starts in observe (C9) whatever
 // a.Mode says. The error is ErrAccountExists where the name is taken.
 func (tx *Tx) AddAccount(ctx context.Context, a Account) (Account, error) {
+	return tx.AddAccountBy(ctx, a, "system")
+}
+
+// AddAccountBy is AddAccount for whoever the account's event names.
+func (tx *Tx) AddAccountBy(ctx context.Context, a Account, actor string) (Account, error) {
 	if a.LimitGroupID == 0 {
 		err := tx.QueryRow(ctx, `
 			INSERT INTO limit_group (name, created_at) VALUES ($1, $2)
@@ -128,7 +133,7 @@ func (tx *Tx) AddAccount(ctx context.Context, a Account) (Account, error) {
 	if err != nil {
 		return Account{}, fmt.Errorf("add account %q: %w", a.Name, err)
 	}
-	return out, tx.AddEvents(ctx, []NewEvent{{Kind: EventAccountChanged, AccountID: out.ID, Actor: "system", Data: map[string]string{"change": "added"}}})
+	return out, tx.AddEvents(ctx, []NewEvent{{Kind: EventAccountChanged, AccountID: out.ID, Actor: actor, Data: map[string]string{"change": "added"}}})
 }
 
 func orEmpty(m map[string]string) map[string]string {
@@ -169,8 +174,14 @@ func (tx *Tx) SetAccountMode(ctx context.Context, id simwarden.AccountID, mode s
 }
 
 // SetPolling sets how often an account's SIMs are read.
-func (tx *Tx) SetPolling(ctx context.Context, id simwarden.AccountID, state, usage time.Duration) error {
-	return tx.touchAccount(ctx, id, `state_every_seconds = $3, usage_every_seconds = $4`, seconds(state), seconds(usage))
+func (tx *Tx) SetPolling(ctx context.Context, id simwarden.AccountID, state, usage, realName time.Duration) error {
+	return tx.touchAccount(ctx, id, `state_every_seconds = $3, usage_every_seconds = $4, realname_every_seconds = $5`, seconds(state), seconds(usage), seconds(realName))
+}
+
+// SetPolicies sets what becomes of SIMs that never had a plan (E2), and of those that were changed
+// outside (E13).
+func (tx *Tx) SetPolicies(ctx context.Context, id simwarden.AccountID, unplanned simwarden.UnplannedPolicy, drift simwarden.DriftPolicy) error {
+	return tx.touchAccount(ctx, id, `unplanned = $3, drift_policy = $4`, string(unplanned), string(drift))
 }
 
 // SetFreshFor sets how old facts may be when a command is sent (E11).

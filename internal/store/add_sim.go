@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -17,6 +18,7 @@ type NewSIM struct {
 	IMSI     simwarden.IMSI
 	Label    string
 	DeviceID simwarden.DeviceID
+	AddedBy  string // who adds it, for its timeline; empty: the system
 }
 
 // AddSIMs adds SIMs to an account and asks the poller to read them: at once where they are few,
@@ -38,17 +40,17 @@ func (tx *Tx) AddSIMsAfter(ctx context.Context, account Account, sims []NewSIM, 
 		return nil, nil
 	}
 	iccids, raws, keys, msisdns, imsis, labels := make([]string, n), make([]string, n), make([]string, n), make([]string, n), make([]string, n), make([]string, n)
-	devices, due := make([]*int64, n), make([]time.Time, n)
+	devices, due, actors := make([]*int64, n), make([]time.Time, n), make([]string, n)
 	for i, s := range sims {
 		iccids[i], raws[i], keys[i], msisdns[i], imsis[i], labels[i] = s.ICCID.String(), s.Raw, s.Key, s.MSISDN.String(), s.IMSI.String(), s.Label
 		devices[i] = nullID(int64(s.DeviceID))
-		due[i] = tx.At.Add(after[i])
+		due[i], actors[i] = tx.At.Add(after[i]), cmp.Or(s.AddedBy, "system")
 	}
 	rows, err := tx.Query(ctx, `
 		WITH new AS (
 			SELECT *, nextval(pg_get_serial_sequence('sim', 'id')) AS id
-			FROM unnest($3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::bigint[], $10::timestamptz[])
-				WITH ORDINALITY AS v (iccid, iccid_raw, key, msisdn, imsi, label, device_id, due_at, n)
+			FROM unnest($3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::bigint[], $10::timestamptz[], $12::text[])
+				WITH ORDINALITY AS v (iccid, iccid_raw, key, msisdn, imsi, label, device_id, due_at, actor, n)
 		), added AS (
 			INSERT INTO sim (id, account_id, device_id, iccid, iccid_raw, key, msisdn, imsi, label, created_at)
 			SELECT id, $1, device_id, iccid, iccid_raw, key, msisdn, imsi, label, $11 FROM new
@@ -60,12 +62,12 @@ func (tx *Tx) AddSIMsAfter(ctx context.Context, account Account, sims []NewSIM, 
 			SELECT id, $1, id % $2, due_at FROM new
 		), bound AS (
 			INSERT INTO device_sim_history (sim_id, device_id, bound_at, bound_by)
-			SELECT id, device_id, $11, 'system' FROM new WHERE device_id IS NOT NULL
+			SELECT id, device_id, $11, actor FROM new WHERE device_id IS NOT NULL
 		), told AS (
-			INSERT INTO event (at, kind, sim_id, account_id, actor) SELECT $11, 'sim_added', id, $1, 'system' FROM new
+			INSERT INTO event (at, kind, sim_id, account_id, actor) SELECT $11, 'sim_added', id, $1, actor FROM new
 		)
 		SELECT id FROM new ORDER BY n`,
-		account.ID, account.Shards, iccids, raws, keys, msisdns, imsis, labels, devices, due, tx.At)
+		account.ID, account.Shards, iccids, raws, keys, msisdns, imsis, labels, devices, due, tx.At, actors)
 	if err != nil {
 		return nil, fmt.Errorf("add %d sims: %w", n, err)
 	}

@@ -322,6 +322,7 @@ type CommandFilter struct {
 	AccountID simwarden.AccountID
 	State     simwarden.CommandState
 	OpenOnly  bool
+	HeldOnly  bool                // those that wait for something
 	Before    simwarden.CommandID // the last id of the page before
 	Limit     int
 }
@@ -331,7 +332,8 @@ func (s *Store) Commands(ctx context.Context, f CommandFilter) ([]Command, error
 	return scanCommands(s.pool.Query(ctx, `SELECT `+commandColumns+` FROM command c JOIN sim s ON s.id = c.sim_id
 		WHERE ($1::bigint = 0 OR c.sim_id = $1) AND ($2::bigint = 0 OR c.account_id = $2) AND ($3 = '' OR c.state = $3)
 		  AND (NOT $4 OR c.state IN ('queued', 'sending', 'verifying', 'confirming')) AND ($5::bigint = 0 OR c.id < $5)
-		ORDER BY c.id DESC LIMIT $6`, f.SIMID, f.AccountID, string(f.State), f.OpenOnly, f.Before, f.Limit))
+		  AND (NOT $7 OR c.held_by <> '')
+		ORDER BY c.id DESC LIMIT $6`, f.SIMID, f.AccountID, string(f.State), f.OpenOnly, f.Before, f.Limit, f.HeldOnly))
 }
 
 // CommandByID gives one command.

@@ -84,16 +84,16 @@ type NewEvent struct {
 	Data      any
 }
 
-// Timeline gives a SIM's latest events, newest first.
-func (s *Store) Timeline(ctx context.Context, id simwarden.SIMID, limit int) ([]Event, error) {
+// Timeline gives a SIM's events, newest first, below the event before (0: from the latest).
+func (s *Store) Timeline(ctx context.Context, id simwarden.SIMID, before int64, limit int) ([]Event, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT id, at, kind, coalesce(sim_id, 0), coalesce(account_id, 0), actor, data
-		FROM event WHERE sim_id = $1 ORDER BY id DESC LIMIT $2`, id, limit)
+		FROM event WHERE sim_id = $1 AND ($3 = 0 OR id < $3) ORDER BY id DESC LIMIT $2`, id, limit, before)
 	if err != nil {
 		return nil, fmt.Errorf("timeline of sim %d: %w", id, err)
 	}
 	defer rows.Close()
-	var out []Event
+	out := []Event{}
 	for rows.Next() {
 		var e Event
 		if err := rows.Scan(&e.ID, &e.At, &e.Kind, &e.SIMID, &e.AccountID, &e.Actor, &e.Data); err != nil {

@@ -33,15 +33,21 @@ func (s *Store) IMEIs(ctx context.Context, ids []simwarden.DeviceID) (map[simwar
 // of its SIMs.
 type SoldSubscription struct {
 	simwarden.Subscription
-	ICCID, IMEI, Account string
-	BoughtAt             time.Time // UTC
-	BoughtBy, ImportRef  string
+	ICCID     string    `json:"iccid,omitempty"`
+	IMEI      string    `json:"imei,omitempty"`
+	Account   string    `json:"account,omitempty"`
+	BoughtAt  time.Time `json:"bought_at"` // UTC
+	BoughtBy  string    `json:"bought_by"`
+	ImportRef string    `json:"import_ref,omitempty"`
 }
 
 // SubscriptionFilter narrows a list of subscriptions; zero fields do not.
 type SubscriptionFilter struct {
 	AccountID simwarden.AccountID // of a device: where one of its SIMs is of it
 	LiveOnly  bool                // queued, active or exhausted
+	State     simwarden.SubscriptionState
+	Plan      string // its code
+	ID        simwarden.SubscriptionID
 	After     simwarden.SubscriptionID
 	Limit     int
 }
@@ -56,7 +62,8 @@ func (s *Store) SoldSubscriptions(ctx context.Context, f SubscriptionFilter) ([]
 		) c ON true
 		LEFT JOIN account a ON a.id = c.account_id
 		WHERE b.id > $1 AND ($2::bigint = 0 OR c.account_id = $2) AND (NOT $3 OR b.state IN ('queued', 'active', 'exhausted'))
-		ORDER BY b.id LIMIT $4`, f.After, f.AccountID, f.LiveOnly, f.Limit))
+		  AND ($5 = '' OR b.state = $5) AND ($6 = '' OR p.code = $6) AND ($7::bigint = 0 OR b.id = $7)
+		ORDER BY b.id LIMIT $4`, f.After, f.AccountID, f.LiveOnly, f.Limit, string(f.State), f.Plan, f.ID))
 }
 
 func scanSold(row pgx.Row) (SoldSubscription, error) {

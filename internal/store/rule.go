@@ -87,6 +87,42 @@ func (s *Store) ErrorRules(ctx context.Context, driver string) ([]ErrorRule, err
 	return out, rows.Err()
 }
 
+// SyncRules is SyncDriverRules for every driver that is built in.
+func (s *Store) SyncRules(ctx context.Context) error {
+	return s.syncRules(ctx, carrier.Names())
+}
+
+// EnsureRules is SyncRules for the drivers of which the table has no rule of theirs yet: before a node
+// ran for the first time.
+func (s *Store) EnsureRules(ctx context.Context) error {
+	rows, err := s.pool.Query(ctx, `SELECT v.name FROM unnest($1::text[]) AS v (name)
+		WHERE NOT EXISTS (SELECT FROM error_rule e WHERE e.driver = v.name AND e.origin = 'driver')`, carrier.Names())
+	if err != nil {
+		return fmt.Errorf("error rules: %w", err)
+	}
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return fmt.Errorf("error rules: %w", err)
+	}
+	return s.syncRules(ctx, names)
+}
+
+func (s *Store) syncRules(ctx context.Context, drivers []string) error {
+	for _, name := range drivers {
+		driver, err := carrier.Lookup(name)
+		if err != nil {
+			return err
+		}
+		if err := s.InTx(ctx, func(tx *Tx) error {
+			_, err := tx.SyncDriverRules(ctx, name, driver.Info().Rules)
+			return err
+		}); err != nil {
+			return fmt.Errorf("write the error rules of driver %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
 // SyncDriverRules makes the driver's own rules what this program ships: new ones are added behind
 // the others in their order, changed ones changed in place, and those that no longer ship removed.
 // The operator's rules, and every position, stay. It says whether anything changed.

@@ -46,13 +46,29 @@ func (s *Store) AddCallStats(ctx context.Context, stats []CallStat) error {
 	return nil
 }
 
-// CallStats gives the counts of an account (0: all) from one instant to before another, UTC, by
-// minute and key, at most limit rows.
-func (s *Store) CallStats(ctx context.Context, account simwarden.AccountID, from, until time.Time, limit int) ([]CallStat, error) {
+// CallStatFilter narrows a list of counts; zero fields do not. The minutes are from FromAt to before
+// UntilAt, UTC. After is the last row of the page before.
+type CallStatFilter struct {
+	AccountID simwarden.AccountID
+	Operation simwarden.Operation
+	FromAt    time.Time
+	UntilAt   time.Time
+	After     *CallStat
+	Limit     int
+}
+
+// CallStats gives counts by minute and key.
+func (s *Store) CallStats(ctx context.Context, f CallStatFilter) ([]CallStat, error) {
+	after := CallStat{}
+	if f.After != nil {
+		after = *f.After
+	}
 	rows, err := s.pool.Query(ctx, `
 		SELECT minute_at, account_id, operation, purpose, outcome, calls, latency_ms FROM call_stat
-		WHERE minute_at >= $1 AND minute_at < $2 AND ($3 = 0 OR account_id = $3)
-		ORDER BY minute_at, account_id, operation, purpose, outcome LIMIT $4`, from, until, int64(account), limit)
+		WHERE minute_at >= $1 AND minute_at < $2 AND ($3 = 0 OR account_id = $3) AND ($5 = '' OR operation = $5)
+		  AND (NOT $6 OR (minute_at, account_id, operation, purpose, outcome) > ($7, $8, $9, $10, $11))
+		ORDER BY minute_at, account_id, operation, purpose, outcome LIMIT $4`, f.FromAt, f.UntilAt, int64(f.AccountID), f.Limit, string(f.Operation),
+		f.After != nil, after.MinuteAt, int64(after.AccountID), string(after.Operation), string(after.Purpose), after.Outcome)
 	if err != nil {
 		return nil, fmt.Errorf("call statistics: %w", err)
 	}

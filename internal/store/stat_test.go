@@ -20,7 +20,7 @@ func TestCallStatsAddUp(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, err := s.CallStats(t.Context(), 7, minute, minute.Add(time.Minute), 10)
+	got, err := s.CallStats(t.Context(), store.CallStatFilter{AccountID: 7, FromAt: minute, UntilAt: minute.Add(time.Minute), Limit: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func TestCallStatsAddUp(t *testing.T) {
 	if len(got) != 1 || got[0] != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if all, err := s.CallStats(t.Context(), 0, minute, minute.Add(time.Hour), 10); err != nil || len(all) != 2 {
+	if all, err := s.CallStats(t.Context(), store.CallStatFilter{FromAt: minute, UntilAt: minute.Add(time.Hour), Limit: 10}); err != nil || len(all) != 2 {
 		t.Errorf("all accounts: got %d rows, %v; want 2", len(all), err)
 	}
 }

@@ -35,7 +35,7 @@ func (im Importer) SIMs(ctx context.Context, src io.ReadSeeker, account string, 
 	}
 	return im.file(ctx, src, KindSIMs, o, func(_ context.Context, r *run) (loader, error) {
 		r.rep.account = acc.ID
-		return &simLoader{run: r, account: acc, spread: o.Spread, seen: cards{}}, nil
+		return &simLoader{run: r, by: im.By, account: acc, spread: o.Spread, seen: cards{}}, nil
 	})
 }
 
@@ -47,6 +47,7 @@ type simRow struct {
 
 type simLoader struct {
 	*run
+	by      string
 	account store.Account
 	spread  *time.Duration
 	seen    cards
@@ -101,6 +102,7 @@ func (l *simLoader) addRounded(row simRow, problems []RowError) {
 func (l *simLoader) parse(rec record) (row simRow, problems []RowError) {
 	row.rec = rec
 	s := &row.sim
+	s.AddedBy = l.by
 	s.Raw = l.head.cell(rec, columnICCID)
 	var err error
 	if s.ICCID, err = simwarden.ParseICCID(s.Raw); err != nil {

@@ -1,0 +1,22 @@
+package store
+
+// EventKinds lists the kinds of event.
+func EventKinds() []string {
+	return []string{
+		EventLateAnswer, EventBound, EventUnbound, EventDevicePaused, EventDeviceResumed, EventPlanMoved, EventRealName, EventSIMAdded,
+		EventState, EventUsageAnomaly, EventDecision, EventCommandOpened, EventCommandEnded, EventPaused, EventPoolExhausted, EventPoolJoined, EventPoolLeft, EventPoolReset, EventPoolToppedUp, EventResumed, EventClosed,
+		EventReopened, EventHold, EventHoldLifted, EventLapsed, EventSubscribed, EventPlanActivated, EventPlanReset, EventRefunded,
+		EventExhausted, EventDrift, EventAccountChanged, EventRenewed, EventRenewalUnpaid, EventNotFound, EventUsageLate,
+	}
+}
+
+// AlertKinds lists the kinds of alert.
+func AlertKinds() []string {
+	return []string{
+		AlertAuth, AlertBrake, AlertCommandFailed, AlertThrottled, AlertUsage, AlertPartition, AlertClock, AlertRowSetAside, AlertDrift,
+		AlertRenewal, AlertNotFound,
+	}
+}
+
+// BulkStates lists how far a bulk action can be.
+func BulkStates() []BulkState { return []BulkState{BulkRunning, BulkDone, BulkCancelled} }
