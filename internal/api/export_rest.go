@@ -71,6 +71,8 @@ func export[I any](r *rest, kind transfer.Kind, path, what string, query func(*I
 		"An answer that was cut off has failed; ask again."
 	op.Responses = map[string]*huma.Response{"200": {Description: "The file",
 		Content: map[string]*huma.MediaType{csvType: {Schema: &huma.Schema{Type: huma.TypeString}}}}}
+	op.Metadata = map[string]any{}
+	defer r.learn(op)
 	huma.Register(r.api, op, func(ctx context.Context, in *I) (*huma.StreamResponse, error) {
 		write, err := r.service.Export(ctx, kind, query(in))
 		if err != nil {

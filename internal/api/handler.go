@@ -191,6 +191,9 @@ func on[I, B any](r *rest, op huma.Operation, do func(context.Context, *I) (B, e
 	// cancel it.
 	op.BodyReadTimeout = requestTimeout + requestTimeout/2
 	describeKey(&op)
+	if op.Metadata == nil {
+		op.Metadata = map[string]any{}
+	}
 	huma.Register(r.api, op, func(ctx context.Context, in *I) (*body[B], error) {
 		var b B
 		var err error
@@ -204,6 +207,7 @@ func on[I, B any](r *rest, op huma.Operation, do func(context.Context, *I) (B, e
 		}
 		return &body[B]{b}, nil
 	})
+	r.learn(op)
 }
 
 func get(path, id, summary string) huma.Operation {

@@ -24,7 +24,8 @@ type Problem struct {
 	Title  string         `json:"title" doc:"The HTTP status in words"`
 	Status int            `json:"status" doc:"The HTTP status"`
 	Code   string         `json:"code" doc:"The kind of problem, for programs"`
-	Detail string         `json:"detail" doc:"What is wrong and what to do, for people"`
+	Detail string         `json:"detail" doc:"What is wrong, for people"`
+	Hint   string         `json:"hint,omitempty" doc:"What to do, where the detail does not say it"`
 	ID     string         `json:"id,omitempty" doc:"Of this request, as in the server's log"`
 	Errors []ProblemField `json:"errors,omitempty" doc:"Each thing that is wrong with the request"`
 	Funds  *ProblemFunds  `json:"funds,omitempty" doc:"With insufficient_funds: what the wallet has and what is to pay"`
@@ -134,7 +135,7 @@ var statusCodes = map[int]string{
 }
 
 func newProblem(status int, code, detail string) *Problem {
-	return &Problem{Type: problemURN + code, Title: http.StatusText(status), Status: status, Code: code, Detail: detail}
+	return &Problem{Type: problemURN + code, Title: http.StatusText(status), Status: status, Code: code, Detail: detail, Hint: hints[code]}
 }
 
 func init() {
@@ -146,6 +147,7 @@ func init() {
 	huma.NewErrorWithContext = func(ctx huma.Context, status int, message string, errs ...error) huma.StatusError {
 		p := validationProblem(status, message, errs)
 		p.ID = requestID(ctx.Context())
+		sayKnown(p, ctx.Operation())
 		return p
 	}
 	huma.DefaultArrayNullable = false
@@ -164,6 +166,9 @@ func validationProblem(status int, message string, errs []error) *Problem {
 		return newProblem(status, code, unexpected)
 	}
 	p := newProblem(status, code, message)
+	if p.Hint == "" && len(errs) > 0 {
+		p.Hint = "correct what errors names; GET /api/v1/openapi.json describes this operation"
+	}
 	for i, err := range errs {
 		var d huma.ErrorDetailer
 		if i == maxProblemFields || !errors.As(err, &d) {
