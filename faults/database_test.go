@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/simwarden/simwarden/carrier"
+	"github.com/simwarden/simwarden/internal/check"
 	"github.com/simwarden/simwarden/internal/store"
 	"github.com/simwarden/simwarden/internal/store/storetest"
 )
@@ -123,6 +124,9 @@ func prepare(ctx context.Context, url string) error {
 		}); err != nil {
 			return err
 		}
+	}
+	if err := check.Watch(ctx, url); err != nil {
+		return err
 	}
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {

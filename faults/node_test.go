@@ -30,6 +30,7 @@ type node struct {
 	label    unsafe.Pointer
 	dead     atomic.Bool
 	cut      atomic.Bool // from its database, once at least
+	stood    time.Time   // when a part of it last came to stand still; guarded by the world's mu
 }
 
 const (
@@ -113,7 +114,7 @@ func (w *world) bury() {
 				w.failf("%s ended by itself, with %v", n.name, err)
 			}
 			w.mu.Lock()
-			w.killed = append(w.killed, time.Now())
+			w.killed, w.lost = append(w.killed, time.Now()), append(w.lost, time.Now())
 			w.mu.Unlock()
 		default:
 		}
@@ -172,11 +173,21 @@ func (w *world) hit(n *node, point string) {
 		return
 	}
 	a.taken = true
-	n.cut.Store(n.cut.Load() || a.How == cutOff || a.How == paused && slices.Contains(inTransaction, point))
+	cut := a.How == cutOff || a.How == paused && slices.Contains(inTransaction, point)
+	n.cut.Store(n.cut.Load() || cut)
 	if a.How == killed {
 		w.killed = append(w.killed, time.Now().Add(a.backIn))
-	} else if a.How == paused {
-		w.paused[n] = time.Now().Add(a.standsBy)
+	} else if until := time.Now().Add(a.standsBy); a.How == paused && until.After(w.paused[n]) { // another part may stand still for longer
+		w.paused[n] = until
+	}
+	if a.How == paused {
+		n.stood = time.Now()
+	}
+	if a.How == killed || cut {
+		w.lost = append(w.lost, time.Now())
+		if w.paused[n].After(time.Now()) { // with a request that it has not counted yet
+			w.lost = append(w.lost, n.stood)
+		}
 	}
 	w.mu.Unlock()
 	w.trace.note("%s: %s at %s", a.How, n.name, point)
@@ -191,6 +202,14 @@ func (w *world) hit(n *node, point string) {
 		}
 		_ = clock.System().Sleep(context.Background(), a.standsBy) // nothing ends a background context
 	}
+}
+
+// allMove says that no part of a node that runs stands still.
+func (w *world) allMove() bool {
+	living := w.living()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !slices.ContainsFunc(living, func(n *node) bool { return w.paused[n].After(time.Now()) })
 }
 
 // stoodStill says whether a part of the node still was paused at the instant.

@@ -48,7 +48,8 @@ func (w *world) interfere(ctx context.Context) {
 }
 
 func (w *world) doAny() {
-	d, c := deeds[w.random.IntN(len(deeds))], w.sims[w.random.IntN(len(w.sims))]
+	all := slices.Concat(deeds, moreDeeds)
+	d, c := all[w.random.IntN(len(all))], w.sims[w.random.IntN(len(w.sims))]
 	w.trace.note("a person %s SIM %d (%s)", d.name, c.id, c.iccid)
 	if err := d.do(w, c); err != nil && !errors.Is(err, plans.ErrEndedAlready) {
 		w.failf("a person %s SIM %d: %v", d.name, c.id, err)
@@ -111,7 +112,7 @@ func (w *world) flip(c card) error {
 func (w *world) withoutPlan(or card) (card, error) {
 	var ids []simwarden.SIMID
 	err := w.tx(func(ctx context.Context, tx *store.Tx) error {
-		return tx.QueryRow(ctx, `SELECT coalesce(array_agg(id ORDER BY id), '{}') FROM sim s WHERE NOT EXISTS (SELECT FROM subscription b
+		return tx.QueryRow(ctx, `SELECT coalesce(array_agg(id ORDER BY id), '{}') FROM sim s WHERE device_id IS NULL AND NOT EXISTS (SELECT FROM subscription b
 			WHERE b.sim_id = s.id AND b.kind = 'main' AND b.state IN ('queued', 'active', 'exhausted'))`).Scan(&ids)
 	})
 	if err != nil || len(ids) == 0 {
@@ -152,7 +153,7 @@ func (w *world) refund() error {
 
 func (w *world) topUp(c card) error {
 	return w.tx(func(ctx context.Context, tx *store.Tx) error {
-		_, err := plans.Subscribe(ctx, tx, plans.Order{Asset: store.Asset{SIMID: c.id}, Plan: w.addon, By: "test"})
+		_, err := plans.Subscribe(ctx, tx, plans.Order{Asset: c.asset(), Plan: w.addon, By: "test"})
 		return err
 	})
 }

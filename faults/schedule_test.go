@@ -112,6 +112,8 @@ func (w *world) replace() {
 const (
 	calmAtLeast = 60 * time.Second
 	calmAtMost  = 20 * time.Minute
+	// lostCounts is how long before its end what a node had counted was counted that went with it.
+	lostCounts = lookEvery + 40*time.Second
 	// openBound is how old something open may be after the calm.
 	openBound = 90 * time.Second
 )
@@ -143,10 +145,10 @@ func (w *world) calm() {
 	}
 }
 
-// quiet says that nothing is under way.
+// quiet says that nothing is under way, nor can come of a node that stands still.
 func (w *world) quiet() bool {
 	now := time.Now().UTC()
-	return w.count(`SELECT count(*) FROM command WHERE state IN ('queued', 'sending', 'verifying', 'confirming')`) == 0 &&
+	return w.allMove() && w.count(`SELECT count(*) FROM command WHERE state IN ('queued', 'sending', 'verifying', 'confirming')`) == 0 &&
 		w.count(`SELECT count(*) FROM evaluation_request WHERE done_at IS NULL AND run_at < $1`, now) == 0 &&
 		w.count(`SELECT count(*) FROM account WHERE braked_at IS NOT NULL OR stopped_at IS NOT NULL`) == 0
 }
@@ -158,16 +160,28 @@ func (w *world) check() (report check.Report, classes map[string]int) {
 	w.must(w.lab.LogError())
 	lines, err := check.ReadLog(bytes.NewReader(w.log.text.Bytes()))
 	w.must(err)
-	truth := map[string]simwarden.State{}
+	truth, history := map[string]simwarden.State{}, map[string][]check.Moment{}
 	for _, s := range w.lab.Truth() {
 		truth[s.ICCID] = s.State
+		for _, c := range s.Changes {
+			history[s.ICCID] = append(history[s.ICCID], check.Moment{At: c.At, State: c.State})
+		}
+	}
+	used := func(iccid string, at time.Time) (int64, bool) {
+		for _, a := range w.lab.Accounts() {
+			if n, ok := a.UsedBytes(iccid, at); ok {
+				return n, true
+			}
+		}
+		return 0, false
 	}
 	conn, err := w.database.connect(w.ctx)
 	w.must(err)
 	defer func() { w.must(conn.Close(w.ctx)) }()
 	// The shortest settle time of the drivers, less the moment by which a carrier sees the end of a
 	// request later than its sender.
-	report, err = check.Run(w.ctx, check.Input{DB: conn, Lines: lines, Truth: truth, Now: w.store.Now(),
+	report, err = check.Run(w.ctx, check.Input{DB: conn, Lines: lines, Truth: truth, History: history, UsedBytes: used, Now: w.store.Now(),
+		CountsWritten: true, LostAt: w.lost, LostCounts: lostCounts, // all nodes have ended
 		Settle: 4 * time.Second, OpenBound: openBound, RetryAfterMax: retryAfterMax, MaxAttempts: backoff().MaxAttempts})
 	w.must(err)
 	w.must(conn.QueryRow(w.ctx, `SELECT coalesce(jsonb_object_agg(what, n), '{}') FROM (SELECT CASE class WHEN '' THEN outcome ELSE class END AS what, count(*) AS n

@@ -27,7 +27,7 @@ type warm struct {
 }
 
 // maxIdle bounds what waits for a client, since the server bounds its sessions.
-const maxIdle = 28
+const maxIdle = 22
 
 // backend is a session at the server.
 type backend struct {

@@ -38,7 +38,8 @@ type world struct {
 	accounts      []store.Account
 	sims          []card
 	plans         map[time.Duration]simwarden.Plan
-	addon         simwarden.Plan
+	addon, paid   simwarden.Plan
+	wallet        simwarden.WalletID
 
 	nodes   []*node
 	started int
@@ -47,6 +48,7 @@ type world struct {
 	mu     sync.Mutex
 	armed  *arming
 	killed []time.Time // when another node starts in the place of one that was killed
+	lost   []time.Time // when nodes were killed or cut off from the database, with counts that they had in memory (V8)
 	paused map[*node]time.Time
 }
 
@@ -54,6 +56,7 @@ type world struct {
 type card struct {
 	id      simwarden.SIMID
 	iccid   string
+	device  simwarden.DeviceID // 0: none
 	carrier *lab.Account
 }
 
@@ -152,6 +155,7 @@ func newWorld(t *testing.T, p plan, b *database, ring *secret.Keyring) *world {
 		w.plans[length] = w.addPlan(simwarden.PlanMain, length)
 	}
 	w.addon = w.addPlan(simwarden.PlanAddon, time.Hour)
+	w.furnish()
 	for _, c := range w.sims {
 		switch w.random.IntN(4) {
 		case 0: // without a plan
@@ -244,7 +248,7 @@ func (w *world) addPlan(kind simwarden.PlanKind, lasts time.Duration) (p simward
 // buy buys a main plan that began some time ago.
 func (w *world) buy(c card, lasts, ago time.Duration) error {
 	return w.tx(func(ctx context.Context, tx *store.Tx) error {
-		o := plans.Order{Asset: store.Asset{SIMID: c.id}, Plan: w.plans[lasts], By: "test"}
+		o := plans.Order{Asset: c.asset(), Plan: w.plans[lasts], By: "test"}
 		if ago > 0 {
 			o.StartAt = tx.At.Add(-ago)
 		}

@@ -78,7 +78,8 @@ func (c *checker) closedForGoodReason(ctx context.Context) error {
 // that a rule of that extended state closes polling.
 func (c *checker) told(e closing, marked bool) bool {
 	return slices.ContainsFunc(c.Lines, func(l Line) bool {
-		if l.Account != e.Account || l.Kind == "execution" || l.ArrivedAt.After(e.At) || e.At.Sub(l.endedAt()) > toldWithin {
+		// The database keeps microseconds.
+		if l.Account != e.Account || l.Kind == "execution" || l.ArrivedAt.Truncate(time.Microsecond).After(e.At) || e.At.Sub(l.endedAt()) > toldWithin {
 			return false
 		}
 		switch {
@@ -86,7 +87,7 @@ func (c *checker) told(e closing, marked bool) bool {
 			return l.Answer == "ok" && (distorted(l, ofDistortion) || c.wasStopped(e, l))
 		case l.ICCID != e.ICCID:
 			return false
-		case l.Kind == "read" && l.Answer == "ok" && l.StateAnswered != "":
+		case l.Kind == "read" && l.understood() && l.StateAnswered != "":
 			return stopped(e.Extended, l.StateAnswered)
 		case l.Kind == "read":
 			return marked && l.Answer != "ok"

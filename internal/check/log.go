@@ -77,6 +77,12 @@ func (l Line) lastExecution() time.Time {
 	return last
 }
 
+// understood says that the answer was the carrier's, whole, though it may have come by the byte or with
+// blanks in it.
+func (l Line) understood() bool {
+	return l.Answer == "ok" || l.Answer == "garbage" && !l.AnsweredAt.IsZero() && distorted(l, "drip,flood")
+}
+
 // unknown says that the sender of a change cannot know what became of it: no answer, one that is
 // not the carrier's, or a server error (C5, C6).
 func (l Line) unknown() bool {

@@ -98,7 +98,7 @@ func (c *checker) readBeforeResend(context.Context) error {
 		}
 		d := doubts[l.ICCID]
 		switch {
-		case l.Kind == "read" && d != nil && l.Answer == "ok" && l.StateAnswered != "":
+		case l.Kind == "read" && d != nil && l.understood() && l.StateAnswered != "":
 			last := d.line.lastExecution()
 			if late[d.line.Seq].After(last) {
 				last = late[d.line.Seq]

@@ -74,7 +74,17 @@ func TestV3OneAtATime(t *testing.T) {
 }
 
 func TestV4NothingIsSentIntoTheDark(t *testing.T) {
+	bad := func(fault string) func(*books) []check.Line {
+		return func(b *books) []check.Line {
+			first, second := twice(b, "unknown_outcome", "")
+			told := read(at(7), simwarden.StateActive)
+			told.Answer, told.Fault = "garbage", fault
+			return []check.Line{lost(first, at(1.2)), told, change(second, at(61), "ok", 200)}
+		}
+	}
 	judge(t, []row{
+		{"V4: a read whose right answer had many blanks in it tells", bad("flood"), "", check.Input{}},
+		{"V4: a read that was answered with nonsense does not", bad("garbage"), "V4", check.Input{}},
 		{"V4: a read that says not changed, after the time to settle, allows another", func(b *books) []check.Line {
 			first, second := twice(b, "unknown_outcome", "")
 			return []check.Line{lost(first, at(1.2)), read(at(7), simwarden.StateActive), change(second, at(61), "ok", 200)}

@@ -43,8 +43,9 @@ const usageAnswerWithin = 30 * time.Second
 // usageSlack is what rounding to a carrier's unit may make of the bytes of a SIM.
 const usageSlack = 2048
 
-// ofLies are the carrier's faults by which it told another usage than there was.
-const ofLies = "unit_change,usage_down,stale_read,list_repeat"
+// ofLies are the carrier's faults by which it told another usage than there was: a list in which a SIM is
+// not named may say that it has used nothing.
+const ofLies = "unit_change,usage_down,stale_read,list_repeat,list_missing,list_short,list_empty"
 
 // usageIsTrue is V16: lifetime usage never falls and is the sum of the days; each reading is booked once;
 // and what is booked is what was used at the carrier between the first reading and the last.
