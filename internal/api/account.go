@@ -53,6 +53,7 @@ type AccountChange struct {
 	BrakePercent  *int
 	BrakeCount    *int
 	BrakeWindow   *time.Duration
+	RenewalLead   *time.Duration
 	// RealNameRequired, where it changes, has all SIMs of the account judged in the background (S19).
 	RealNameRequired *bool
 	// LimitGroup is the name of the group whose limits the account shares from now on.
@@ -68,6 +69,7 @@ const (
 	maxEvery       = 30 * 24 * time.Hour
 	maxFreshFor    = 7 * 24 * time.Hour
 	maxBrakeWindow = 24 * time.Hour
+	maxRenewalLead = 7 * 24 * time.Hour
 	maxBrakeCount  = 1_000_000
 )
 
@@ -203,6 +205,12 @@ func (s *Service) change(ctx context.Context, tx *store.Tx, id simwarden.Account
 			return nil, err
 		}
 	}
+	if c.RenewalLead != nil {
+		changed["renewal_lead_seconds"] = c.RenewalLead.Seconds()
+		if err := tx.SetRenewalLead(ctx, id, *c.RenewalLead); err != nil {
+			return nil, err
+		}
+	}
 	if c.Credentials != nil {
 		changed["credentials"] = slices.Sorted(maps.Keys(c.Credentials)) // their names alone
 		if err := s.sealCredentials(ctx, tx, id, c.Credentials); err != nil {
@@ -335,6 +343,7 @@ func checkChange(c AccountChange) error {
 		checkDuration("usage_every_seconds", valueOr(c.UsageEvery, time.Second), time.Second, maxEvery),
 		checkDuration("realname_every_seconds", valueOr(c.RealNameEvery, time.Second), time.Second, maxEvery),
 		checkDuration("fresh_for_seconds", valueOr(c.FreshFor, time.Second), time.Second, maxFreshFor),
+		checkDuration("renewal_lead_seconds", valueOr(c.RenewalLead, 0), 0, maxRenewalLead),
 		checkDuration("brake_window_seconds", valueOr(c.BrakeWindow, time.Second), time.Second, maxBrakeWindow))
 }
 

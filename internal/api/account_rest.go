@@ -17,6 +17,7 @@ type accountSchema struct {
 	StateEverySeconds    int64 `json:"state_every_seconds"`
 	UsageEverySeconds    int64 `json:"usage_every_seconds"`
 	RealNameEverySeconds int64 `json:"realname_every_seconds"`
+	RenewalLeadSeconds   int64 `json:"renewal_lead_seconds"`
 }
 
 // NamePath names an account or limit group.
@@ -59,6 +60,7 @@ type accountPatch struct {
 		BrakePercent         *int                       `json:"brake_percent,omitempty" minimum:"0" maximum:"100"`
 		BrakeCount           *int                       `json:"brake_count,omitempty" minimum:"0" maximum:"1000000"`
 		BrakeWindowSeconds   *int64                     `json:"brake_window_seconds,omitempty" minimum:"1" maximum:"86400"`
+		RenewalLeadSeconds   *int64                     `json:"renewal_lead_seconds,omitempty" minimum:"0" maximum:"604800" doc:"How long before its end a plan is bought again, where it is; 0: at its end"`
 		RealNameRequired     *bool                      `json:"realname_required,omitempty" doc:"A change has all SIMs of the account judged in the background"`
 		LimitGroup           *string                    `json:"limit_group,omitempty" maxLength:"64" doc:"The group whose limits it shares from now on"`
 		Credentials          credentials                `json:"credentials,omitempty" doc:"Replace all that are there; write-only"`
@@ -96,7 +98,7 @@ func (r *rest) accounts() {
 		return r.service.ChangeAccount(ctx, in.Name, AccountChange{Mode: b.Mode, StateEvery: maybeSeconds(b.StateEverySeconds),
 			LimitGroup: b.LimitGroup, RealNameEvery: maybeSeconds(b.RealNameEverySeconds), Unplanned: b.Unplanned, DriftPolicy: b.DriftPolicy,
 			UsageEvery: maybeSeconds(b.UsageEverySeconds), FreshFor: maybeSeconds(b.FreshForSeconds), BrakePercent: b.BrakePercent,
-			BrakeCount: b.BrakeCount, BrakeWindow: maybeSeconds(b.BrakeWindowSeconds), RealNameRequired: b.RealNameRequired, Credentials: b.Credentials}, actorOf(ctx))
+			BrakeCount: b.BrakeCount, BrakeWindow: maybeSeconds(b.BrakeWindowSeconds), RenewalLead: maybeSeconds(b.RenewalLeadSeconds), RealNameRequired: b.RealNameRequired, Credentials: b.Credentials}, actorOf(ctx))
 	})
 	on(r, post("/accounts/{name}/release-brake", "release-brake", "Release an account's safety brake"),
 		func(ctx context.Context, in *accountAction) (Lifted, error) {

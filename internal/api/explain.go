@@ -246,6 +246,9 @@ func next(e Explanation) []Next {
 				mainEnd = b.EndAt
 			}
 			add(b.EndAt, "subscription %d (%s, %s) ends", b.ID, b.PlanCode, b.Kind)
+			if lead := e.Account.RenewalLead; b.Renew && lead > 0 && b.EndAt.Add(-lead).After(e.At) {
+				add(b.EndAt.Add(-lead), "subscription %d (%s) is bought again from the wallet, %s before its end", b.ID, b.PlanCode, lead)
+			}
 			if !b.NextResetAt.IsZero() {
 				add(b.NextResetAt, "subscription %d (%s): the allowance is full again", b.ID, b.PlanCode)
 			}

@@ -43,6 +43,8 @@ func TestDevicesAtTheTerminal(t *testing.T) {
 		{append([]string{"sim", "realname", first, "verified"}, why...), cli.ExitOK, "verified now"},
 		{append([]string{"sim", "realname", first, "perhaps"}, why...), cli.ExitUsage, "verified"},
 		{[]string{"account", "set", "acme", "--realname-required=true"}, cli.ExitOK, "cannot read real-name status"},
+		{[]string{"account", "set", "acme", "--renewal-lead", "48h"}, cli.ExitOK, "is changed"},
+		{[]string{"account", "set", "acme", "--renewal-lead", "192h"}, cli.ExitUsage, "renewal_lead_seconds"},
 		{[]string{"account", "progress", "acme"}, cli.ExitOK, "0 of 2"},
 	} {
 		out, code := c.run(t.Context(), nil, row.args...)

@@ -119,7 +119,7 @@ func (c *changes) renew(ctx context.Context, a store.Asset, l lapsing, r rules.L
 			break
 		}
 		b := simwarden.Subscription{State: simwarden.SubscriptionQueued}
-		b, err := c.buyAgain(ctx, a, last.ID, plan, b)
+		b, err := c.buyAgain(ctx, a, last.ID, plan, b, "renewal")
 		if err != nil {
 			return r, false, err
 		}
@@ -149,9 +149,9 @@ func lastMain(r rules.LapseResult) (id simwarden.SubscriptionID) {
 	return id
 }
 
-// buyAgain writes and pays the renewal of a subscription that has lapsed; b says its state and
-// bounds. It is renewed in its turn.
-func (c *changes) buyAgain(ctx context.Context, a store.Asset, lapsed simwarden.SubscriptionID, plan simwarden.Plan, b simwarden.Subscription) (simwarden.Subscription, error) {
+// buyAgain writes and pays the renewal of a subscription that has lapsed, or will; b says its state and
+// bounds. It is renewed in its turn. The occasion is in the key.
+func (c *changes) buyAgain(ctx context.Context, a store.Asset, lapsed simwarden.SubscriptionID, plan simwarden.Plan, b simwarden.Subscription, occasion string) (simwarden.Subscription, error) {
 	b.SIMID, b.DeviceID, b.PlanID, b.PlanCode, b.Kind = a.SIMID, a.DeviceID, plan.ID, plan.Code, plan.Kind
 	b.AllowanceBytes, b.Renew = plan.AllowanceBytes, true
 	var err error
@@ -164,7 +164,7 @@ func (c *changes) buyAgain(ctx context.Context, a store.Asset, lapsed simwarden.
 	}
 	// The key is a second guard, behind the locks: whatever happens, one lapse is renewed once.
 	t, err := c.purse.Purchase(ctx, ledger.PurchaseOrder{SubscriptionID: b.ID, Asset: a, Plan: plan, Request: request},
-		ledger.By{Actor: reconcile.System, Principal: "renewal", Key: fmt.Sprintf("renewal:%d", lapsed), Note: "renewal"})
+		ledger.By{Actor: reconcile.System, Principal: "renewal", Key: fmt.Sprintf("%s:%d", occasion, lapsed), Note: "renewal"})
 	if err == nil && t.Replayed {
 		err = errors.New("it has been renewed before")
 	}
@@ -257,7 +257,8 @@ func (s *Sweeper) tryRenewals(ctx context.Context, tried *[]store.RenewalWait, l
 }
 
 // renewWaiting buys for each asset that has no main plan since its renewal could not be paid; what
-// is bought now begins now, for the SIM was suspended meanwhile.
+// is bought now begins now, for the SIM was suspended meanwhile. Where the plan still runs, its early
+// renewal is queued behind it.
 func renewWaiting(ctx context.Context, tx *store.Tx, due []store.RenewalWait) error {
 	assets, ids := make([]store.Asset, 0, len(due)), make([]simwarden.SubscriptionID, 0, len(due))
 	for _, w := range due {
@@ -277,7 +278,7 @@ func renewWaiting(ctx context.Context, tx *store.Tx, due []store.RenewalWait) er
 	if due, err = tx.DueRenewals(ctx, ids, len(ids)); err != nil { // those that nobody else handled meanwhile
 		return err
 	}
-	planIDs := make([]simwarden.PlanID, 0, len(due))
+	planIDs := plansAhead(live)
 	for _, w := range due {
 		planIDs = append(planIDs, w.PlanID)
 	}
@@ -287,6 +288,16 @@ func renewWaiting(ctx context.Context, tx *store.Tx, due []store.RenewalWait) er
 	}
 	var over []simwarden.SubscriptionID
 	for _, w := range due {
+		if i := slices.IndexFunc(live[w.Asset], func(b simwarden.Subscription) bool { return b.ID == w.SubscriptionID && b.Renew && b.InForce(tx.At) }); i >= 0 {
+			bought, err := c.renewEarly(ctx, w.Asset, live[w.Asset], live[w.Asset][i], plans)
+			if err != nil {
+				return err
+			}
+			if bought {
+				over = append(over, w.SubscriptionID)
+			}
+			continue
+		}
 		if mainAhead(live[w.Asset], tx.At) || tx.At.Sub(w.SinceAt) > renewWaitFor {
 			over = append(over, w.SubscriptionID)
 			continue
@@ -301,7 +312,7 @@ func renewWaiting(ctx context.Context, tx *store.Tx, due []store.RenewalWait) er
 		if err := begin(&b, Order{Plan: plan}, tx.At); err != nil {
 			return err
 		}
-		if b, err = c.buyAgain(ctx, w.Asset, w.SubscriptionID, plan, b); err != nil {
+		if b, err = c.buyAgain(ctx, w.Asset, w.SubscriptionID, plan, b, "renewal"); err != nil {
 			return err
 		}
 		live[w.Asset] = append(live[w.Asset], b)

@@ -24,8 +24,8 @@ type Sweeper struct {
 	// Every is the longest pause between two sweeps; zero: a second.
 	Every time.Duration
 
-	ends, starts, resets aside
-	held                 bool // by the clock guard, at the last look
+	ends, starts, early, resets aside
+	held                        bool // by the clock guard, at the last look
 }
 
 var (
@@ -81,12 +81,13 @@ func (s *Sweeper) every() time.Duration {
 	return sweepEvery
 }
 
-// Sweep handles one batch of each that is due: ends, starts of what has waited, resets, those of pools too,
-// renewals whose wallet has got more, and holds of money that have expired. It gives how many.
+// Sweep handles one batch of each that is due: ends, starts of what has waited, renewals ahead of an
+// end, resets, those of pools too, renewals whose wallet has got more, and holds of money that have expired.
+// It gives how many.
 func (s *Sweeper) Sweep(ctx context.Context) (int, error) {
 	sum := 0
 	for _, sweep := range []func(context.Context) (int, error){
-		s.sweepEnds, s.sweepStarts, s.sweepResets, s.sweepPools, s.sweepRenewals, s.sweepHolds,
+		s.sweepEnds, s.sweepStarts, s.sweepEarly, s.sweepResets, s.sweepPools, s.sweepRenewals, s.sweepHolds,
 	} {
 		n, err := sweep(ctx)
 		sum += n

@@ -43,9 +43,11 @@ type Account struct {
 	StateEvery       time.Duration             `json:"-"`
 	UsageEvery       time.Duration             `json:"-"`
 	RealNameEvery    time.Duration             `json:"-"`
-	Shards           int                       `json:"shards"`
-	CreatedAt        time.Time                 `json:"created_at"`
-	UpdatedAt        time.Time                 `json:"updated_at"`
+	// RenewalLead is how long before its end a plan of its SIMs is bought again, where it is (M2); 0: at its end.
+	RenewalLead time.Duration `json:"-"`
+	Shards      int           `json:"shards"`
+	CreatedAt   time.Time     `json:"created_at"`
+	UpdatedAt   time.Time     `json:"updated_at"`
 }
 
 // MarshalJSON adds the durations, in seconds.
@@ -58,7 +60,8 @@ func (a Account) MarshalJSON() ([]byte, error) {
 		StateEverySeconds    int64 `json:"state_every_seconds"`
 		UsageEverySeconds    int64 `json:"usage_every_seconds"`
 		RealNameEverySeconds int64 `json:"realname_every_seconds"`
-	}{plain(a), seconds(a.FreshFor), seconds(a.BrakeWindow), seconds(a.StateEvery), seconds(a.UsageEvery), seconds(a.RealNameEvery)})
+		RenewalLeadSeconds   int64 `json:"renewal_lead_seconds"`
+	}{plain(a), seconds(a.FreshFor), seconds(a.BrakeWindow), seconds(a.StateEvery), seconds(a.UsageEvery), seconds(a.RealNameEvery), seconds(a.RenewalLead)})
 }
 
 func seconds(d time.Duration) int64 { return int64(d / time.Second) }
@@ -66,17 +69,17 @@ func seconds(d time.Duration) int64 { return int64(d / time.Second) }
 const accountColumns = `id, name, driver, base_url, settings, mode, limit_group_id, zone, realname_required,
 	unplanned, drift_policy, fresh_for_seconds, brake_percent, brake_count, brake_window_seconds,
 	braked_at, braked_because, brake_released_at, stopped_at, stopped_because,
-	state_every_seconds, usage_every_seconds, realname_every_seconds, shards, created_at, updated_at`
+	state_every_seconds, usage_every_seconds, realname_every_seconds, renewal_lead_seconds, shards, created_at, updated_at`
 
 func scanAccount(row pgx.Row) (Account, error) {
 	var a Account
 	var settings []byte
-	var fresh, window, stateEvery, usageEvery, realEvery int64
+	var fresh, window, stateEvery, usageEvery, realEvery, lead int64
 	var braked, released, stopped *time.Time
 	err := one(row, &a.ID, &a.Name, &a.Driver, &a.BaseURL, &settings, &a.Mode, &a.LimitGroupID, &a.Zone, &a.RealNameRequired,
 		&a.Unplanned, &a.DriftPolicy, &fresh, &a.BrakePercent, &a.BrakeCount, &window,
 		&braked, &a.BrakedBecause, &released, &stopped, &a.StoppedBecause,
-		&stateEvery, &usageEvery, &realEvery, &a.Shards, &a.CreatedAt, &a.UpdatedAt)
+		&stateEvery, &usageEvery, &realEvery, &lead, &a.Shards, &a.CreatedAt, &a.UpdatedAt)
 	if err != nil {
 		return Account{}, err
 	}
@@ -85,7 +88,7 @@ func scanAccount(row pgx.Row) (Account, error) {
 	}
 	a.FreshFor, a.BrakeWindow = time.Duration(fresh)*time.Second, time.Duration(window)*time.Second
 	a.StateEvery, a.UsageEvery = time.Duration(stateEvery)*time.Second, time.Duration(usageEvery)*time.Second
-	a.RealNameEvery = time.Duration(realEvery) * time.Second
+	a.RealNameEvery, a.RenewalLead = time.Duration(realEvery)*time.Second, time.Duration(lead)*time.Second
 	a.BrakedAt, a.BrakeReleasedAt, a.StoppedAt = timeOf(braked), timeOf(released), timeOf(stopped)
 	a.CreatedAt, a.UpdatedAt = a.CreatedAt.UTC(), a.UpdatedAt.UTC()
 	return a, nil

@@ -102,3 +102,38 @@ func (s *Store) PostponeRenewal(ctx context.Context, id simwarden.SubscriptionID
 	}
 	return nil
 }
+
+// SetRenewalLead sets how long before its end a plan of an account's SIMs is bought again, where it is.
+func (tx *Tx) SetRenewalLead(ctx context.Context, id simwarden.AccountID, lead time.Duration) error {
+	return tx.touchAccount(ctx, id, `renewal_lead_seconds = $3`, seconds(lead))
+}
+
+// TakeEarly locks up to limit main plans that are to be bought again before their end, for the accounts of
+// their SIMs, and have come to that (M2); the lead of a device is the longest of its SIMs'. Those in except, and
+// those that a guard holds, are left out.
+func (tx *Tx) TakeEarly(ctx context.Context, limit int, except ...simwarden.SubscriptionID) ([]simwarden.Subscription, error) {
+	return subscriptions(ctx, tx, `
+		WHERE b.renew AND b.kind = 'main' AND b.state IN ('active', 'exhausted') AND b.guard_id IS NULL AND b.early_at IS NULL
+		  AND b.end_at > $1 AND b.end_at <= $1 + (SELECT max(renewal_lead_seconds) FROM account) * interval '1 second'
+		  AND b.end_at <= $1 + (SELECT max(a.renewal_lead_seconds) FROM sim s JOIN account a ON a.id = s.account_id
+			WHERE s.id = b.sim_id OR s.device_id = b.device_id) * interval '1 second'
+		  AND b.id <> ALL($3)
+		ORDER BY b.end_at, b.id LIMIT $2 FOR UPDATE OF b SKIP LOCKED`, tx.At, limit, subscriptionIDs(except))
+}
+
+// MarkEarly keeps that the early renewal of subscriptions has had its turn.
+func (tx *Tx) MarkEarly(ctx context.Context, ids []simwarden.SubscriptionID) error {
+	if _, err := tx.Exec(ctx, `UPDATE subscription SET early_at = $2 WHERE id = ANY($1)`, subscriptionIDs(ids), tx.At); err != nil {
+		return fmt.Errorf("mark %d early renewals: %w", len(ids), err)
+	}
+	return nil
+}
+
+// RenewedEarly says that the renewal of a subscription, its asset locked before, is bought: at its end there is
+// nothing more to buy.
+func (tx *Tx) RenewedEarly(ctx context.Context, id simwarden.SubscriptionID) error {
+	if _, err := tx.Exec(ctx, `UPDATE subscription SET renew = false WHERE id = $1`, id); err != nil {
+		return fmt.Errorf("renewal of subscription %d: %w", id, err)
+	}
+	return nil
+}
