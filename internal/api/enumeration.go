@@ -22,6 +22,7 @@ var (
 	differenceKinds = []store.DifferenceKind{store.DifferenceUnknownSIM, store.DifferenceOtherAccount, store.DifferenceNotCharged, store.DifferenceAmount}
 	ruleOrigins     = []store.RuleOrigin{store.RuleFromDriver, store.RuleFromOperator}
 	guardKinds      = []store.GuardKind{store.GuardClock, store.GuardMassLapse}
+	holdStates      = []simwarden.HoldState{simwarden.HoldOpen, simwarden.HoldCaptured, simwarden.HoldReleased}
 	carrierOutcomes = []carrier.Outcome{carrier.Done, carrier.Accepted}
 )
 
@@ -51,6 +52,7 @@ func (s *Service) Enumerations() map[string][]string {
 		"pool_policy":        texts(simwarden.PoolPolicies()),
 		"subscription_state": texts(simwarden.SubscriptionStates()),
 		"transaction_kind":   texts(simwarden.TransactionKinds()),
+		"hold_state":         texts(holdStates),
 		"difference_kind":    texts(differenceKinds),
 		"bulk_outcome":       texts(store.BulkOutcomes()),
 		"bulk_state":         texts(store.BulkStates()),

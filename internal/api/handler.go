@@ -117,6 +117,7 @@ func newREST(o Options, mux *http.ServeMux) error {
 	r.plans()
 	r.subscriptions()
 	r.wallets()
+	r.holds()
 	r.pools()
 	r.margins()
 	r.commands()

@@ -14,6 +14,8 @@ type walletCmd struct {
 	List        walletListCmd   `cmd:"" help:"List the wallets with their balances."`
 	Show        walletShowCmd   `cmd:"" help:"Show a wallet's balance and what has moved it."`
 	TopUp       walletTopUpCmd  `cmd:"" name:"top-up" help:"Add money that has come from outside."`
+	Adjust      walletAdjustCmd `cmd:"" help:"Correct a wallet: add money to it or take some from it, with a reason."`
+	Hold        holdCmd         `cmd:"" help:"Money that is set aside: place, list, capture, release."`
 	Assign      walletAssignCmd `cmd:"" help:"Let a wallet pay for a SIM or a device."`
 	CreditLimit walletLimitCmd  `cmd:"" name:"credit-limit" help:"Set how far below zero a wallet may go."`
 }

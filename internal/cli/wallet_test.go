@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/simwarden/simwarden/internal/cli"
 )
@@ -17,6 +18,7 @@ func TestMoneyAtTheTerminal(t *testing.T) {
 	if err := os.WriteFile(statement, []byte("iccid,period,cost,currency\n"+iccid+",2026-05,3.10,EUR\n8986012345678909997,2026-05,3.00,EUR\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	soon := time.Now().Add(24 * time.Hour).UTC().Format(time.RFC3339)
 	for _, k := range []struct {
 		name string
 		args string
@@ -58,6 +60,22 @@ func TestMoneyAtTheTerminal(t *testing.T) {
 		{"what differs in a month without a statement", "margin differences acme 2026-04", cli.ExitOK, "ICCID"},
 		{"what a SIM cost", "margin acme 2026-05", cli.ExitOK, "3.10 EUR"},
 		{"a month that is none", "margin acme 2026-5", cli.ExitUsage, "2026-05"},
+		{"a correction needs a reason (R2)", "wallet adjust anna 1EUR", cli.ExitUsage, "--reason"},
+		{"a correction", "wallet adjust anna 1.50EUR --reason promised --key adj", cli.ExitOK, "1.50 EUR was added to wallet anna"},
+		{"the same correction again (F51)", "wallet adjust anna 1.50EUR --reason promised --key adj", cli.ExitOK, "booked before"},
+		{"and back", "wallet adjust anna 1.50EUR --take --reason mistaken", cli.ExitOK, "1.50 EUR was taken from wallet anna"},
+		{"more than there is", "wallet adjust anna 999EUR --take --reason x", cli.ExitFailed, "wallet \"anna\" has"},
+		{"a hold that would end after a year", "wallet hold place anna 5EUR --until 2030-01-01T00:00:00Z", cli.ExitUsage, "366 days"},
+		{"a hold", "wallet hold place anna 5EUR --until " + soon + " --key h", cli.ExitOK, "as hold 1"},
+		{"the same hold again (F51)", "wallet hold place anna 5EUR --until " + soon + " --key h", cli.ExitOK, "as hold 1"},
+		{"a plan that is not paid yet", "subscribe " + iccid + " paid", cli.ExitOK, "Subscription 2"},
+		{"it is paid with held money", "wallet hold capture 1 2 --amount 4EUR", cli.ExitOK, "4.00 EUR of hold 1 has paid subscription 2"},
+		{"a hold ends once", "wallet hold release 1 --reason x", cli.ExitFailed, "has ended"},
+		{"another hold", "wallet hold place anna 4EUR --until " + soon, cli.ExitOK, "as hold 3"},
+		{"it goes back", "wallet hold release 3 --reason cancelled", cli.ExitOK, "4.00 EUR of hold 3 went back"},
+		{"a hold that is not there", "wallet hold release 7 --reason x", cli.ExitNotFound, "hold 7"},
+		{"the holds", "wallet hold list anna", cli.ExitOK, "captured"},
+		{"what was paid with it goes back", "refund 2 --reason tested", cli.ExitOK, "4.00 EUR went back"},
 		{"the wallet is taken away", "wallet assign none " + iccid, cli.ExitOK, "No wallet pays for this SIM"},
 	} {
 		out, code := c.run(t.Context(), strings.NewReader("iccid\n"+iccid+"\n"), strings.Fields(k.args)...)
@@ -72,7 +90,7 @@ func TestMoneyAtTheTerminal(t *testing.T) {
 			Change int64 `json:"change_minor"`
 		} `json:"entries"`
 	}
-	if err := json.Unmarshal([]byte(out), &shown); err != nil || code != cli.ExitOK || shown.Balance != 1505 || len(shown.Entries) != 3 || shown.Entries[0].Change != 495 {
+	if err := json.Unmarshal([]byte(out), &shown); err != nil || code != cli.ExitOK || shown.Balance != 1505 || len(shown.Entries) != 10 || shown.Entries[0].Change != 400 {
 		t.Errorf("the wallet as JSON: exit code %d, %v: %s", code, err, out)
 	}
 }

@@ -43,10 +43,13 @@ func PlaceHold(ctx context.Context, tx *store.Tx, id simwarden.WalletID, m simwa
 			err = dropped
 		}
 	}
-	if err != nil || !t.Replayed {
+	switch {
+	case err != nil:
 		return h, err
+	case t.Replayed:
+		return tx.HoldByID(ctx, t.HoldID)
 	}
-	return tx.HoldByID(ctx, t.HoldID)
+	return h, audit(ctx, tx, by, t, -m.AmountMinor)
 }
 
 // Capture pays a subscription with held money: amountMinor minor units, or with 0 all of it; what is
@@ -84,7 +87,10 @@ func Capture(ctx context.Context, tx *store.Tx, id simwarden.HoldID, amountMinor
 			return t, err
 		}
 	}
-	return t, end(ctx, tx, h, simwarden.HoldCaptured, amount)
+	if err := end(ctx, tx, h, simwarden.HoldCaptured, amount); err != nil {
+		return t, err
+	}
+	return t, audit(ctx, tx, by, t, h.AmountMinor-amount)
 }
 
 // Release gives held money back to its wallet. ErrHoldEnded where it was captured or released.
@@ -105,7 +111,10 @@ func Release(ctx context.Context, tx *store.Tx, id simwarden.HoldID, by By) (Tra
 	if err != nil || t.Replayed {
 		return t, err
 	}
-	return t, end(ctx, tx, h, simwarden.HoldReleased, 0)
+	if err := end(ctx, tx, h, simwarden.HoldReleased, 0); err != nil {
+		return t, err
+	}
+	return t, audit(ctx, tx, by, t, h.AmountMinor)
 }
 
 // ReleaseExpired gives back up to limit holds whose time has come, and says how many.

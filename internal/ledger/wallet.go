@@ -113,11 +113,25 @@ func Adjust(ctx context.Context, tx *store.Tx, id simwarden.WalletID, m simwarde
 // audited books a person's own move of money, and writes it in the audit log (R2).
 func audited(ctx context.Context, tx *store.Tx, by By, b booking) (Transaction, error) {
 	t, err := book(ctx, tx, b)
-	if err != nil || t.Replayed {
+	if err != nil {
 		return t, err
 	}
-	return t, tx.Audit(ctx, by.Actor, string(t.Kind), 0, 0, map[string]any{
-		"wallet_id": t.WalletID, "transaction_id": t.ID, "change_minor": b.entries[0].AmountMinor, "currency": t.Currency, "note": t.Note})
+	return t, audit(ctx, tx, by, t, b.entries[0].AmountMinor)
+}
+
+// audit writes a person's own move of money in the audit log, once; changeMinor is what it does to the balance.
+func audit(ctx context.Context, tx *store.Tx, by By, t Transaction, changeMinor int64) error {
+	if t.Replayed {
+		return nil
+	}
+	facts := map[string]any{"transaction_id": t.ID, "wallet_id": t.WalletID, "change_minor": changeMinor, "currency": t.Currency, "note": t.Note}
+	if t.HoldID != 0 {
+		facts["hold_id"] = t.HoldID
+	}
+	if t.SubscriptionID != 0 {
+		facts["subscription_id"], facts["paid_minor"] = t.SubscriptionID, t.AmountMinor
+	}
+	return tx.Audit(ctx, by.Actor, string(t.Kind), 0, 0, facts)
 }
 
 // Balance is what a wallet has, as it stands for this transaction. Amounts are in minor units.

@@ -88,31 +88,13 @@ func (s *Sweeper) sweepStarts(ctx context.Context) (int, error) {
 // start starts what can begin for the assets of the woken subscriptions. Where a main plan still runs,
 // its end starts them, also where that has come: its own sweep knows whether it may end now.
 func start(ctx context.Context, tx *store.Tx, woken []simwarden.Subscription) error {
-	assets := assetsOf(woken)
-	if err := tx.LockAssets(ctx, assets); err != nil {
-		return err
-	}
-	live, err := tx.LiveByAsset(ctx, assets)
-	if err != nil {
-		return err
-	}
-	plans, err := tx.PlansByID(ctx, plansAhead(live))
-	if err != nil {
-		return err
-	}
-	c, err := newChanges(ctx, tx, live)
-	if err != nil {
-		return err
-	}
-	for _, a := range assets {
-		if slices.ContainsFunc(live[a], func(b simwarden.Subscription) bool {
+	c, err := change(ctx, tx, assetsOf(woken), func(live []simwarden.Subscription) bool {
+		return !slices.ContainsFunc(live, func(b simwarden.Subscription) bool {
 			return b.Kind == simwarden.PlanMain && b.State != simwarden.SubscriptionQueued
-		}) {
-			continue
-		}
-		if err := c.asset(ctx, a, live[a], plans); err != nil {
-			return err
-		}
+		})
+	})
+	if err != nil {
+		return err
 	}
 	ids := make([]simwarden.SubscriptionID, len(woken))
 	for i, b := range woken {

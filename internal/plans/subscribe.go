@@ -81,7 +81,8 @@ type Order struct {
 	Plan  simwarden.Plan
 	By    string
 	// StartAt begins a main plan at an instant of the past or present (an import of what runs
-	// already); zero: now, or when the current one ends. UTC.
+	// already); zero: now, or when the current one ends. Its time must not overlap that of another main
+	// plan of the asset, also one that has ended. UTC.
 	StartAt time.Time
 	// UsedBytes is what an imported subscription has used already.
 	UsedBytes int64
@@ -149,6 +150,9 @@ func subscribe(ctx context.Context, tx *store.Tx, o Order, pay payment) (simward
 		if err := begin(&b, o, tx.At); err != nil {
 			return b, err
 		}
+		if err := standsAlone(ctx, tx, b, o); err != nil {
+			return b, err
+		}
 	}
 	if b.ID, err = tx.AddSubscription(ctx, b, o.By, o.ImportRef); err != nil {
 		return b, err
@@ -171,6 +175,23 @@ func subscribe(ctx context.Context, tx *store.Tx, o Order, pay payment) (simward
 		Cause: store.Cause{Kind: store.CauseSubscription, ID: int64(b.ID)},
 	})
 	return b, err
+}
+
+// standsAlone says whether a main plan that has begun in the past, as an import has it, shares none of its time
+// with another of its asset, ended ones too: usage of that time would belong to either (L4, V11).
+func standsAlone(ctx context.Context, tx *store.Tx, b simwarden.Subscription, o Order) error {
+	if b.Kind != simwarden.PlanMain || !b.StartAt.Before(tx.At) {
+		return nil
+	}
+	other, err := tx.MainBetween(ctx, o.Asset, b.StartAt, b.EndAt)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%w then: from %s to %s it would overlap subscription %d (plan %s), which ran until %s; give that as its start, or a later one",
+		ErrPlanInvalid, b.StartAt.Format(time.RFC3339), b.EndAt.Format(time.RFC3339), other.ID, other.PlanCode, other.EndAt.Format(time.RFC3339))
 }
 
 // begin makes the subscription active, with its bounds.

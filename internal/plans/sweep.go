@@ -116,28 +116,40 @@ func (s *Sweeper) sweepEnds(ctx context.Context) (int, error) {
 // lapse ends what has come to its end for the assets of the due subscriptions, starts what is
 // queued, and judges (L1).
 func lapse(ctx context.Context, tx *store.Tx, due []simwarden.Subscription) error {
-	assets := assetsOf(due)
-	if err := tx.LockAssets(ctx, assets); err != nil {
+	c, err := change(ctx, tx, assetsOf(due), func([]simwarden.Subscription) bool { return true })
+	if err != nil {
 		return err
+	}
+	return c.flush(ctx)
+}
+
+// change moves the subscriptions of assets, which it locks: what has come to its end ends, what can begin
+// begins. Assets for which moves says no, given what is live of them, stay. What follows is left to flush.
+func change(ctx context.Context, tx *store.Tx, assets []store.Asset, moves func(live []simwarden.Subscription) bool) (*changes, error) {
+	if err := tx.LockAssets(ctx, assets); err != nil {
+		return nil, err
 	}
 	live, err := tx.LiveByAsset(ctx, assets)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	plans, err := tx.PlansByID(ctx, plansAhead(live))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c, err := newChanges(ctx, tx, live)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, a := range assets {
+		if !moves(live[a]) {
+			continue
+		}
 		if err := c.asset(ctx, a, live[a], plans); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return c.flush(ctx)
+	return c, nil
 }
 
 // changes collects what the lapses of one transaction lead to.

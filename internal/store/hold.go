@@ -77,3 +77,9 @@ func (tx *Tx) ExpiredHolds(ctx context.Context, limit int) ([]Hold, error) {
 	return scanAll("expired holds", scanHold)(tx.Query(ctx, `
 		SELECT `+holdColumns+` FROM ledger_hold WHERE state = 'open' AND expires_at <= $1 ORDER BY expires_at, id LIMIT $2`, tx.At, limit))
 }
+
+// HoldsOfWallet gives up to limit holds of a wallet below one (0: from the latest), the latest first.
+func (s *Store) HoldsOfWallet(ctx context.Context, id simwarden.WalletID, before simwarden.HoldID, limit int) ([]Hold, error) {
+	return scanAll(fmt.Sprintf("holds of wallet %d", id), scanHold)(s.pool.Query(ctx, `
+		SELECT `+holdColumns+` FROM ledger_hold WHERE wallet_id = $1 AND ($2 = 0 OR id < $2) ORDER BY id DESC LIMIT $3`, id, before, limit))
+}

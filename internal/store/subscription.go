@@ -90,6 +90,31 @@ func (s *Store) SubscriptionsOf(ctx context.Context, sim simwarden.SIMID, limit 
 		WHERE b.sim_id = $1 OR b.device_id = (SELECT device_id FROM sim WHERE id = $1) ORDER BY b.id DESC LIMIT $2`, sim, limit)
 }
 
+// MainBetween gives a main plan of an asset, the latest, that was in force for some of the time from start to
+// end; ErrNotFound where none was. Its EndAt is when it stopped counting: that of a refunded one is its refund.
+func (tx *Tx) MainBetween(ctx context.Context, a Asset, start, end time.Time) (simwarden.Subscription, error) {
+	list, err := subscriptions(ctx, tx, `
+		WHERE (b.sim_id = $1 OR b.device_id = $2) AND b.kind = 'main' AND b.start_at < $4
+		  AND CASE WHEN b.state = 'refunded' THEN least(b.end_at, b.ended_at) ELSE b.end_at END > $3
+		ORDER BY b.end_at DESC, b.id DESC LIMIT 1`, nullID(int64(a.SIMID)), nullID(int64(a.DeviceID)), start, end)
+	if err != nil {
+		return simwarden.Subscription{}, err
+	}
+	if len(list) == 0 {
+		return simwarden.Subscription{}, ErrNotFound
+	}
+	b := list[0]
+	if b.State != simwarden.SubscriptionRefunded {
+		return b, nil
+	}
+	var stopped time.Time
+	if err := tx.QueryRow(ctx, `SELECT least(end_at, ended_at) FROM subscription WHERE id = $1`, b.ID).Scan(&stopped); err != nil {
+		return b, fmt.Errorf("end of subscription %d: %w", b.ID, err)
+	}
+	b.EndAt = stopped.UTC()
+	return b, nil
+}
+
 // SubscriptionByID gives one subscription.
 func (tx *Tx) SubscriptionByID(ctx context.Context, id simwarden.SubscriptionID) (simwarden.Subscription, error) {
 	b, err := scanSubscription(tx.QueryRow(ctx, `SELECT `+subscriptionColumns+` FROM subscription b JOIN plan p ON p.id = b.plan_id WHERE b.id = $1`, id))
