@@ -137,9 +137,20 @@ func TestImportStoppedInTheMiddleLeavesNothing(t *testing.T) {
 	_, err := w.importer.SIMs(ctx, src, "acme", transfer.Options{})
 	wantError(t, err, transfer.ErrStopped)
 	w.nothingWritten()
-	// The connection and the lock are free again.
+	// The connection and the lock are free again, as soon as the server has noticed.
+	w.unlocked()
 	if rep := w.sims("iccid\n"+number(1)+"\n", transfer.Options{}); rep.Added != 1 {
 		t.Errorf("the next import goes through: %+v", rep)
+	}
+}
+
+// unlocked waits until no import holds its lock: the server gives it back when it notices that the connection is gone.
+func (w *world) unlocked() {
+	w.Helper()
+	for begun := time.Now(); w.count("pg_locks WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())") > 0; {
+		if time.Since(begun) > time.Minute {
+			w.Fatal("the lock of a stopped import is still held")
+		}
 	}
 }
 
