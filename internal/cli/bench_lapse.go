@@ -159,7 +159,7 @@ func (c *benchLapseCmd) storm(ctx context.Context, g *Globals, s *lapseStorm) (r
 		}
 		ran += time.Since(later(start, s.endAt))
 		kills++
-		fmt.Fprintf(g.Err, "killed for the %d. time, after %s of running\n", kills, ran.Round(time.Millisecond))
+		fmt.Fprintf(g.Err, "killed for the %d. time, after %s of running and %d plan ends\n", kills, ran.Round(time.Millisecond), done)
 		start = time.Now()
 		if node, err = s.startNode(ctx); err != nil {
 			return 0, kills, err

@@ -3,6 +3,7 @@ package plans
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/simwarden/simwarden"
@@ -19,8 +20,10 @@ const (
 	maxAside = 10_000
 )
 
-// aside remembers the subscriptions whose end or reset could not be handled, so that others go on.
+// aside remembers the subscriptions whose end or reset could not be handled, so that others go on. It
+// is used from several goroutines.
 type aside struct {
+	mu sync.Mutex
 	of map[simwarden.SubscriptionID]*failure
 }
 
@@ -31,6 +34,8 @@ type failure struct {
 
 // until gives those that rest at the instant.
 func (a *aside) until(now time.Time) []simwarden.SubscriptionID {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	var out []simwarden.SubscriptionID
 	for id, f := range a.of {
 		if now.Before(f.until) {
@@ -42,6 +47,8 @@ func (a *aside) until(now time.Time) []simwarden.SubscriptionID {
 
 // add counts a failure and gives how many there were in a row.
 func (a *aside) add(id simwarden.SubscriptionID, now time.Time) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if a.of == nil || len(a.of) >= maxAside {
 		a.of = map[simwarden.SubscriptionID]*failure{}
 	}
@@ -60,6 +67,8 @@ func (a *aside) add(id simwarden.SubscriptionID, now time.Time) int {
 
 // forget forgets those that were handled.
 func (a *aside) forget(list []simwarden.Subscription) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	for _, b := range list {
 		delete(a.of, b.ID)
 	}

@@ -21,7 +21,8 @@ func (s *Sweeper) trusted(next take) take {
 		if err != nil {
 			return nil, err
 		}
-		if s.held = because != ""; s.held {
+		s.held.Store(because != "")
+		if because != "" {
 			return nil, nil
 		}
 		return next(tx, ctx, limit, except...)
@@ -31,8 +32,8 @@ func (s *Sweeper) trusted(next take) take {
 // takeLapsed takes what has come to its end, but for what a person must let go first: ends that one
 // import or edit wrote, where more of an account's SIMs would lose their plan by them at once than its
 // brake allows (C10).
-func takeLapsed(tx *store.Tx, ctx context.Context, limit int, except ...simwarden.SubscriptionID) ([]simwarden.Subscription, error) {
-	due, err := tx.TakeLapsed(ctx, limit, except...)
+func takeLapsed(tx *store.Tx, ctx context.Context, limit int, share store.Share, except ...simwarden.SubscriptionID) ([]simwarden.Subscription, error) {
+	due, err := tx.TakeLapsed(ctx, limit, share, except...)
 	if err != nil || len(due) == 0 {
 		return due, err
 	}

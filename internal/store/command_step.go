@@ -248,17 +248,20 @@ func (s *Store) PutOffCommand(ctx context.Context, id simwarden.CommandID, until
 	return nil
 }
 
-// HoldWaiting notes on queued commands, up to limit at a call, that their account is stopped or
+// HoldWaiting notes on queued commands, up to limit of each account at a call, that it is stopped or
 // braked, for people to see: DueSteps leaves them out.
 func (s *Store) HoldWaiting(ctx context.Context, limit int) error {
 	_, err := s.work.Exec(ctx, `
 		WITH waiting AS (
-			SELECT c.id, CASE WHEN a.stopped_at IS NOT NULL THEN $2 ELSE $3 END AS held_by
-			FROM account a JOIN command c ON c.account_id = a.id AND c.state = 'queued' AND a.mode = 'act'
-			WHERE (a.stopped_at IS NOT NULL AND c.held_by <> $2)
-			   OR (a.stopped_at IS NULL AND a.braked_at IS NOT NULL AND c.held_by <> $3 AND c.direction = 'suspend'
-			       AND c.scene NOT IN ('plan_lapsed', 'refunded', 'manual'))
-			LIMIT $4 FOR UPDATE OF c SKIP LOCKED
+			SELECT w.id, CASE WHEN a.stopped_at IS NOT NULL THEN $2 ELSE $3 END AS held_by
+			-- The account comes first: where none is held, a long queue is not gone through for nothing.
+			FROM account a CROSS JOIN LATERAL (
+				SELECT c.id FROM command c WHERE c.account_id = a.id AND c.state = 'queued'
+				  AND (a.stopped_at IS NOT NULL AND c.held_by <> $2
+				   OR a.stopped_at IS NULL AND c.held_by <> $3 AND c.direction = 'suspend' AND c.scene NOT IN ('plan_lapsed', 'refunded', 'manual'))
+				LIMIT $4 FOR UPDATE OF c SKIP LOCKED
+			) w
+			WHERE a.mode = 'act' AND (a.stopped_at IS NOT NULL OR a.braked_at IS NOT NULL)
 		)
 		UPDATE command c SET held_by = w.held_by, updated_at = $1 FROM waiting w WHERE c.id = w.id`,
 		s.Now(), HeldByStop, HeldByBrake, limit)
