@@ -44,7 +44,7 @@ type Advance struct {
 //	POST   /lab/sims/{account}/{iccid}          SIMChange; answers SIMTruth
 //	GET    /lab/faults                          the faults that are on
 //	POST   /lab/faults                          Fault; answers it with its id
-//	DELETE /lab/faults, /lab/faults/{id}        all, or one
+//	DELETE /lab/faults, /lab/faults/{id}        all, or one; neither takes a body
 //	GET    /lab/counters                        counters, faults injected, requests, violations
 //	GET    /lab/log?after=&limit=               kept lines with a greater seq, oldest first
 //	POST   /lab/clock                           Advance, for a world on a clock that can be moved
@@ -109,7 +109,10 @@ func (w *World) admin() http.Handler {
 		f.ID = id
 		return f, err
 	})
-	route("DELETE /lab/faults", func(*http.Request) (any, error) {
+	route("DELETE /lab/faults", func(r *http.Request) (any, error) {
+		if r.ContentLength != 0 { // who names faults in a body does not mean all
+			return nil, fmt.Errorf("clear faults: this clears all and takes no body; one is cleared by DELETE /lab/faults/{id}: %w", errBadAdmin)
+		}
 		w.ClearFaults()
 		return w.Faults(), nil
 	})

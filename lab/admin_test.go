@@ -129,6 +129,7 @@ func TestAdminRefuses(t *testing.T) {
 	}
 	defer server.Close()
 	r.must("POST", server.URL+"/lab/clock", `{"seconds":1}`, 400)
+	r.must("DELETE", server.URL+"/lab/faults", `{"id":1}`, 400) // who names one does not mean all
 }
 
 func TestBusyPortIsSaid(t *testing.T) {

@@ -325,8 +325,8 @@ func TestASIMThatTheCarrierDoesNotKnowIsTold(t *testing.T) {
 	r := newRig(t)
 	_, row, _ := r.account(lab.AccountSpec{Name: "first", Dialect: "soracom"}, 3, time.Second)
 	var stranger simwarden.SIMID
+	const text = "8999900000000000001A"
 	r.tx(func(tx *store.Tx) error {
-		text := "8999900000000000001A"
 		ids, err := tx.AddSIMs(r.ctx, row, []store.NewSIM{{ICCID: simwarden.MustParseICCID(text), Raw: text}}, 0)
 		if err == nil {
 			stranger = ids[0]
@@ -335,7 +335,7 @@ func TestASIMThatTheCarrierDoesNotKnowIsTold(t *testing.T) {
 	})
 	r.poller(poller.Options{Pace: quick()})
 	r.until("an alert tells of it", func() bool {
-		return r.one(`SELECT count(*) FROM alert WHERE kind = 'sim_not_found' AND sim_id = $1`, stranger) == 1
+		return r.one(`SELECT count(*) FROM alert WHERE kind = 'sim_not_found' AND sim_id = $1 AND message LIKE '%' || $2 || '%'`, stranger, text) == 1
 	})
 	sim, err := r.store.SIM(r.ctx, stranger)
 	if err != nil {

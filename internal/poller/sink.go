@@ -259,8 +259,12 @@ func missingKey(id simwarden.SIMID) string { return fmt.Sprintf("%s:%d", store.A
 // Missing raises an alert; see Sink.
 func (d Database) Missing(ctx context.Context, account simwarden.AccountID, id simwarden.SIMID) error {
 	return d.Store.InTx(ctx, func(tx *store.Tx) error {
+		sim, err := tx.LockSIM(ctx, id)
+		if err != nil {
+			return err
+		}
 		opened, err := tx.RaiseNew(ctx, []store.Alert{{Kind: store.AlertNotFound, Key: missingKey(id), AccountID: account, SIMID: id,
-			Message: "the carrier does not know this SIM, at two checks in a row; nothing is concluded from it"}})
+			Message: "the carrier does not know SIM " + sim.ICCID.String() + ", at two checks in a row; nothing is concluded from it"}})
 		if err != nil || !opened[missingKey(id)] {
 			return err
 		}
