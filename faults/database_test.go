@@ -30,8 +30,8 @@ type databases struct {
 }
 
 const (
-	vacuumEvery = 6 // uses: rows that were deleted are still there
-	maxUses     = 150
+	vacuumEvery = 40 // uses: rows that were deleted are still there
+	maxUses     = 400
 )
 
 func newDatabases(t *testing.T) *databases {
@@ -140,14 +140,15 @@ func prepare(ctx context.Context, url string) error {
 // pristine gives the database app_now() of its own and what restores its rows. Tables stay as they are,
 // since a session plans anew whatever it knows of a table that changed.
 const pristine = `
-CREATE UNLOGGED TABLE app_clock (at timestamptz NOT NULL) WITH (fillfactor = 10);
-INSERT INTO app_clock VALUES (now());
-CREATE OR REPLACE FUNCTION app_now() RETURNS timestamptz LANGUAGE sql VOLATILE AS 'SELECT at FROM public.app_clock';
+-- A sequence is seen at once by all, whatever their transaction; it holds microseconds.
+CREATE UNLOGGED SEQUENCE app_clock MINVALUE 0;
+CREATE OR REPLACE FUNCTION app_now() RETURNS timestamptz LANGUAGE plpgsql VOLATILE AS $$
+	BEGIN RETURN (SELECT timestamptz 'epoch' + last_value * interval '1 microsecond' FROM public.app_clock); END $$;
 
 CREATE SCHEMA pristine;
-CREATE TABLE pristine."sequences" AS SELECT schemaname, sequencename, last_value FROM pg_sequences;
+CREATE TABLE pristine."sequences" AS SELECT schemaname, sequencename, last_value FROM pg_sequences WHERE sequencename <> 'app_clock';
 CREATE VIEW pristine."tables" AS SELECT oid, relname FROM pg_class
-	WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND relname NOT IN ('goose_db_version', 'app_clock');
+	WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND relname <> 'goose_db_version';
 DO $$
 DECLARE
 	t record; v_any boolean;

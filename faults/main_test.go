@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -26,6 +27,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", strconv.Itoa(workers)); err != nil {
 		panic(err)
 	}
+	debug.SetGCPercent(400) // what a schedule leaves is little
 	setPoints()
 	storetest.Main(m)
 }
@@ -54,7 +56,7 @@ const (
 	enough         = 250
 	enoughForPairs = 5000
 	// workers run schedules at the same time: much of a schedule waits for Postgres.
-	workers = 4
+	workers = 3
 	// progressEvery is how often a long run says how far it is.
 	progressEvery = 30 * time.Second
 )

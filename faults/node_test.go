@@ -34,7 +34,7 @@ type node struct {
 }
 
 const (
-	lookEvery      = 12 * time.Second
+	lookEvery      = 15 * time.Second
 	evaluateEvery  = 30 * time.Second
 	commandTimeout = 12 * time.Second
 	settle         = 3 * time.Second

@@ -33,7 +33,7 @@ func run(t *testing.T, p plan, b *database, ring *secret.Keyring, c *coverage) (
 		defer func() { out.trace = w.trace.String() }()
 		defer w.close()
 		begun := time.Now()
-		for range 2 + w.random.IntN(2) {
+		for range 2 + w.random.IntN(4)/3 {
 			w.start()
 		}
 		w.sleep(8 * time.Second)
