@@ -181,6 +181,11 @@ func holds(t *testing.T, p plan, c *coverage, dbs *databases) bool {
 	c.ended(out)
 	if t.Failed() && failures.Add(1) <= 3 {
 		t.Logf("what happened:\n%s", out.trace)
+		for i, v := range out.report.Violations {
+			if lines := out.linesOf(v.Subject); i < 3 && lines != "" {
+				t.Logf("what the carrier saw of %s:\n%s", v.Subject, lines)
+			}
+		}
 	}
 	return !t.Failed()
 }

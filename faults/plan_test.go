@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/simwarden/simwarden"
+	"github.com/simwarden/simwarden/carrier"
 	"github.com/simwarden/simwarden/internal/fault"
 	"github.com/simwarden/simwarden/lab"
 )
@@ -108,7 +109,9 @@ func carrierFault(name string, random *rand.Rand) lab.Fault {
 		// Beyond our time-out and the settle time nobody can know of it.
 		f.Seconds = 1 + random.Float64()*11
 	case lab.Flood:
-		f.Count, f.Probability, f.Bytes = 1, 0, 4<<20
+		// More than is read: a right answer among fewer blanks is understood, and the carrier's log does not
+		// know that it was.
+		f.Count, f.Probability, f.Bytes = 1, 0, carrier.MaxAnswerBytes+1<<20
 	case lab.AuthFail, lab.UnitChange:
 		f.Count, f.Probability = 1, 0
 	}

@@ -21,6 +21,18 @@ type outcome struct {
 	took    time.Duration // of the bubble's time
 	classes map[string]int
 	struck  []struck
+	log     []byte // of the carriers
+}
+
+// linesOf are the lines of the carriers' log that name the subject of a violation.
+func (o outcome) linesOf(subject string) string {
+	var b strings.Builder
+	for line := range bytes.Lines(o.log) {
+		if subject != "" && bytes.Contains(line, []byte(subject)) {
+			b.Write(line)
+		}
+	}
+	return b.String()
 }
 
 // struck is one request that a fault of the carrier struck.
@@ -47,7 +59,7 @@ func run(t *testing.T, p plan, b *database, ring *secret.Keyring, c *coverage) (
 			w.leave(n)
 		}
 		out.report, out.classes = w.check()
-		out.struck = w.struck()
+		out.struck, out.log = w.struck(), w.log.text.Bytes()
 		out.took = time.Since(begun)
 	})
 	return out
