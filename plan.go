@@ -115,6 +115,8 @@ type Plan struct {
 	// (0.5 to 0.999); nil promises nothing. Of main plans with a data limit alone (E12).
 	GuardBandBytes       *int64  `json:"guard_band_bytes,omitempty"`
 	GuardBandProbability float64 `json:"guard_band_probability,omitempty"`
+	// WithdrawnAt is since when it is sold no more, UTC; zero: it is sold.
+	WithdrawnAt time.Time `json:"withdrawn_at,omitzero"`
 }
 
 // DefaultGuardBandProbability is promised where a plan has a guard band and does not say (E12).

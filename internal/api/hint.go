@@ -21,6 +21,8 @@ var hints = map[string]string{
 	"plan_invalid":          "correct the plan; docs: when plans begin, and billing months",
 	"keep_time_invalid":     "give a time within the bounds that the detail names",
 	"pool_invalid":          "correct the pool",
+	"plan_withdrawn":        "buy another plan, or sell this one again: PATCH /api/v1/plans/{code} with withdrawn false",
+	"begun_already":         "take it back with POST /api/v1/subscriptions/{id}/refund",
 	"ended_already":         "look at what it is now; a subscription ends once",
 	"ambiguous_iccid":       "give the ICCID with its check digit",
 	"account_exists":        "choose another name, or change the account that is there",

@@ -39,7 +39,7 @@ func (w *world) operations() []operation {
 	w.t.Helper()
 	var out []operation
 	for path, item := range w.doc.Paths.Map() {
-		filled := strings.NewReplacer("{iccid}", numbered(1).String(), "{name}", "acme", "{id}", "1", "{imei}", imei).Replace(path)
+		filled := strings.NewReplacer("{iccid}", numbered(1).String(), "{name}", "acme", "{id}", "1", "{imei}", imei, "{code}", "basic-30").Replace(path)
 		if strings.Contains(filled, "{") {
 			w.t.Fatalf("%s has a parameter that this test does not know", path)
 		}

@@ -28,7 +28,32 @@ type planAdd struct {
 	} `nameHint:"PlanRequest"`
 }
 
+// PlanPath names a plan.
+type PlanPath struct {
+	Code string `path:"code" maxLength:"64" doc:"A plan's code"`
+}
+
+type planPatch struct {
+	PlanPath
+	Body struct {
+		Name      *string `json:"name,omitempty" minLength:"1" maxLength:"200"`
+		Price     *amount `json:"price,omitempty" doc:"What it costs from now on, renewals too"`
+		Withdrawn *bool   `json:"withdrawn,omitempty" doc:"Whether it is sold no more; what was bought runs on and is renewed"`
+	} `nameHint:"PlanPatch"`
+}
+
 func (r *rest) plans() {
+	on(r, get("/plans/{code}", "get-plan", "Get one plan"), func(ctx context.Context, in *PlanPath) (simwarden.Plan, error) {
+		return r.service.Plan(ctx, in.Code)
+	})
+	on(r, patch("/plans/{code}", "change-plan", "Change a plan's name or price, or withdraw it from sale"), func(ctx context.Context, in *planPatch) (simwarden.Plan, error) {
+		c := PlanChange{Name: in.Body.Name, Withdrawn: in.Body.Withdrawn}
+		if in.Body.Price != nil {
+			m := in.Body.Price.money()
+			c.Price = &m
+		}
+		return r.service.ChangePlan(ctx, in.Code, c, actorOf(ctx))
+	})
 	on(r, get("/plans", "list-plans", "List the plans"), func(ctx context.Context, _ *struct{}) (items[simwarden.Plan], error) {
 		list, err := r.service.Plans(ctx)
 		return items[simwarden.Plan]{list}, err

@@ -70,6 +70,8 @@ var problems = []struct {
 	{as(ErrBadInput), http.StatusUnprocessableEntity, "bad_input"},
 	{as(plans.ErrPlanInvalid), http.StatusUnprocessableEntity, "plan_invalid"},
 	{as(plans.ErrPoolInvalid), http.StatusUnprocessableEntity, "pool_invalid"},
+	{as(plans.ErrWithdrawn), http.StatusConflict, "plan_withdrawn"},
+	{as(plans.ErrBegun), http.StatusConflict, "begun_already"},
 	{as(plans.ErrEndedAlready), http.StatusConflict, "ended_already"},
 	{as(store.ErrAmbiguousICCID), http.StatusConflict, "ambiguous_iccid"},
 	{as(store.ErrAccountExists), http.StatusConflict, "account_exists"},

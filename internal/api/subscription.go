@@ -140,6 +140,7 @@ type Takeback struct {
 	// Amount is what the buyer gets back; nil for all that is left of what was paid.
 	Amount    *simwarden.Money
 	KeepMoney bool // nothing is given back
+	Cancel    bool // only where it has not begun; plans.ErrBegun
 	Reason    string
 	Key       string // the idempotency key; see Purchase
 }
@@ -161,7 +162,7 @@ func (s *Service) Refund(ctx context.Context, r Takeback, actor string) (out Tak
 	if err := checkKey(r.Key); err != nil {
 		return out, err
 	}
-	order := plans.Takeback{SubscriptionID: r.SubscriptionID, KeepMoney: r.KeepMoney, Actor: actor, Reason: r.Reason, IdempotencyKey: r.Key}
+	order := plans.Takeback{SubscriptionID: r.SubscriptionID, KeepMoney: r.KeepMoney, Cancel: r.Cancel, Actor: actor, Reason: r.Reason, IdempotencyKey: r.Key}
 	if r.Amount != nil {
 		if order.AmountMinor = r.Amount.AmountMinor; order.AmountMinor <= 0 || r.KeepMoney {
 			return out, badInput("an amount to give back is 1 minor unit or more, and does not go with keep_money; leave it out for all that was paid")

@@ -50,6 +50,15 @@ type refund struct {
 	} `nameHint:"RefundRequest"`
 }
 
+type cancelSubscription struct {
+	SubscriptionPath
+	Idempotent
+	Body struct {
+		Reason    string `json:"reason" minLength:"1" maxLength:"500" doc:"Why, for the audit log and whoever asks later"`
+		KeepMoney bool   `json:"keep_money,omitempty" doc:"Give nothing back"`
+	} `nameHint:"CancelRequest"`
+}
+
 type subscriptionList struct {
 	Paging
 	Account string `query:"account" maxLength:"64" doc:"An account's name; of a device: where one of its SIMs is of it"`
@@ -96,6 +105,10 @@ func (r *rest) subscriptions() {
 				t.Amount = &m
 			}
 			return r.service.Refund(ctx, t, actorOf(ctx))
+		})
+	on(r, post("/subscriptions/{id}/cancel", "cancel-subscription", "Cancel a subscription that has not begun, and give back what was paid"),
+		func(ctx context.Context, in *cancelSubscription) (TakenBack, error) {
+			return r.service.Refund(ctx, Takeback{SubscriptionID: simwarden.SubscriptionID(in.ID), Cancel: true, KeepMoney: in.Body.KeepMoney, Reason: in.Body.Reason, Key: in.Key}, actorOf(ctx))
 		})
 	on(r, post("/subscriptions/{id}/renewal", "set-renewal", "Say whether a subscription is bought again at its end"),
 		func(ctx context.Context, in *renewal) (simwarden.Subscription, error) {

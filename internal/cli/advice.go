@@ -3,9 +3,12 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"github.com/simwarden/simwarden/carrier"
+	"github.com/simwarden/simwarden/internal/api"
+	"github.com/simwarden/simwarden/internal/store"
 )
 
 func asCarrier(err error) (*carrier.Error, bool) { return errors.AsType[*carrier.Error](err) }
@@ -57,11 +60,51 @@ func databaseAdvice(err error) string {
 	return ""
 }
 
-// told is an error's text as a terminal shows it: lines that say the same come once.
+// whereToLook names the command that lists what an error says is not there, by how the error names it.
+var whereToLook = []struct{ noun, command string }{
+	{"account ", "simwarden account list"},
+	{"sim with ICCID", "simwarden sims --search BEGINNING"},
+	{"sim ", "simwarden sims"},
+	{"device ", "simwarden device list"},
+	{"limit group ", "simwarden group list"},
+	{"error rule ", "simwarden rules list"},
+	{"plan ", "simwarden plan list"},
+	{"pool ", "simwarden pool list"},
+	{"subscription ", "simwarden explain ICCID"},
+	{"wallet ", "simwarden wallet list"},
+	{"bulk action ", "simwarden bulk list"},
+	{"open alert ", "simwarden alerts"},
+	{"open guard ", "simwarden guard list"},
+	{"token ", "simwarden token list"},
+}
+
+// notFoundAdvice says where a person sees what there is.
+func notFoundAdvice(err error) string {
+	if !errors.Is(err, store.ErrNotFound) {
+		return ""
+	}
+	for _, w := range whereToLook {
+		if strings.HasPrefix(told(err), w.noun) {
+			return "\nSee what there is: " + w.command
+		}
+	}
+	return ""
+}
+
+// directoryAdvice says what to do about a data directory that cannot be used.
+func directoryAdvice(err error) string {
+	if _, ok := errors.AsType[*fs.PathError](err); ok && strings.Contains(err.Error(), "data directory") {
+		return "\nName one that this user may write to: --data-dir DIR or SIMWARDEN_DATA; or run as the user that owns it."
+	}
+	return ""
+}
+
+// told is an error's text as a terminal shows it: lines that say the same come once, and the exit
+// code says of which kind it is.
 func told(err error) string {
 	var lines []string
 	seen := map[string]bool{}
-	for line := range strings.SplitSeq(err.Error(), "\n") {
+	for line := range strings.SplitSeq(strings.TrimPrefix(err.Error(), api.ErrBadInput.Error()+": "), "\n") {
 		if key := strings.TrimSpace(line); key != "" && !seen[key] {
 			seen[key] = true
 			lines = append(lines, line)

@@ -71,9 +71,9 @@ func (s *benchSink) Keep(ctx context.Context, fence store.PollFence, rows []stor
 
 // newBenchRig starts everything but the poller and writes the fleet.
 func newBenchRig(ctx context.Context, g *Globals, carrier string, sims int) (_ *benchRig, err error) {
-	dir, err := os.MkdirTemp(demoRoot(), "simwarden-bench-")
+	dir, err := passingDir("bench")
 	if err != nil {
-		return nil, fmt.Errorf("make a directory for the bench: %w", err)
+		return nil, err
 	}
 	r := &benchRig{carrier: carrier, sims: sims, clock: newSkipClock(), stop: func() error { return os.RemoveAll(dir) }}
 	defer func() {
@@ -81,9 +81,6 @@ func newBenchRig(ctx context.Context, g *Globals, carrier string, sims int) (_ *
 			err = errors.Join(err, r.stop())
 		}
 	}()
-	if err := os.Chmod(dir, 0o755); err != nil { // the Postgres user must be able to enter it
-		return nil, fmt.Errorf("make a directory for the bench: %w", err)
-	}
 	own := Globals{DataDir: dir, Verbose: g.Verbose, Out: g.Out, Err: g.Err, In: g.In}
 	if r.env, err = own.open(ctx, openOptions{own: true, migrate: true}); err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/user"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -63,6 +64,7 @@ type commands struct {
 	Plan      planCmd      `cmd:"" help:"Plans that are sold."`
 	Subscribe subscribeCmd `cmd:"" help:"Buy a plan for a SIM, or queue it behind the current one."`
 	Refund    refundCmd    `cmd:"" help:"Take a subscription back."`
+	Cancel    cancelCmd    `cmd:"" help:"Cancel a subscription that has not begun."`
 	Renewal   renewalCmd   `cmd:"" help:"Say whether a subscription is bought again at its end, from its wallet."`
 	Wallet    walletCmd    `cmd:"" help:"Wallets that pay for plans: add, list, show, top up, assign, credit limit."`
 	Pool      poolCmd      `cmd:"" help:"Pools, whose members share an allowance: add, list, show, set, top up, members."`
@@ -131,6 +133,13 @@ func helpThenExit(options kong.HelpOptions, ctx *kong.Context) error {
 	return kong.DefaultHelpPrinter(options, ctx)
 }
 
+// inputErrors are about what was typed or given: nothing was done.
+var inputErrors = []error{
+	api.ErrBadInput, store.ErrURL, store.ErrAmbiguousICCID, store.ErrKeepTime, transfer.ErrFile,
+	plans.ErrPlanInvalid, plans.ErrPoolInvalid, plans.ErrWithdrawn, plans.ErrBegun, plans.ErrEndedAlready,
+	store.ErrAccountExists, store.ErrLimitGroupExists, store.ErrPlanExists, store.ErrPoolExists, store.ErrRuleExists,
+}
+
 // exitCode tells the error, if any, and gives its exit code.
 func exitCode(err error, errOut io.Writer) int {
 	switch {
@@ -139,13 +148,11 @@ func exitCode(err error, errOut io.Writer) int {
 	case errors.Is(err, errFindings):
 		return ExitFindings
 	}
-	fmt.Fprintln(errOut, "simwarden:", told(err)+databaseAdvice(err))
+	fmt.Fprintln(errOut, "simwarden:", told(err)+databaseAdvice(err)+directoryAdvice(err)+notFoundAdvice(err))
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return ExitNotFound
-	case isAboutMoney(err), errors.Is(err, api.ErrBadInput), errors.Is(err, store.ErrAmbiguousICCID), errors.Is(err, plans.ErrPlanInvalid), errors.Is(err, plans.ErrPoolInvalid),
-		errors.Is(err, store.ErrPoolExists), errors.Is(err, store.ErrKeepTime),
-		errors.Is(err, store.ErrAccountExists), errors.Is(err, store.ErrLimitGroupExists), errors.Is(err, store.ErrPlanExists), errors.Is(err, store.ErrRuleExists), errors.Is(err, transfer.ErrFile):
+	case isAboutMoney(err), slices.ContainsFunc(inputErrors, func(target error) bool { return errors.Is(err, target) }):
 		return ExitUsage
 	}
 	return ExitFailed

@@ -64,12 +64,9 @@ func (c *demoCmd) Run(ctx context.Context, g *Globals) error {
 		return err
 	}
 	if g.DataDir == "" {
-		dir, err := os.MkdirTemp(demoRoot(), "simwarden-demo-")
+		dir, err := passingDir("demo")
 		if err != nil {
-			return fmt.Errorf("make a directory for the demo: %w", err)
-		}
-		if err := os.Chmod(dir, 0o755); err != nil { // the Postgres user must be able to enter it
-			return fmt.Errorf("make a directory for the demo: %w", err)
+			return err
 		}
 		g.DataDir = dir
 		if !c.Keep {
@@ -108,6 +105,18 @@ func ownPlace(g *Globals) error {
 		return usage("%s is not empty; the demo needs a directory of its own: leave out --data-dir, or name one that is new", g.DataDir)
 	}
 	return nil
+}
+
+// passingDir makes a data directory for what passes; whoever makes it removes it.
+func passingDir(what string) (string, error) {
+	dir, err := os.MkdirTemp(demoRoot(), "simwarden-"+what+"-")
+	if err == nil {
+		err = os.Chmod(dir, 0o755) // the Postgres user must be able to enter it
+	}
+	if err != nil {
+		return "", fmt.Errorf("make a directory for the %s: %w", what, err)
+	}
+	return dir, nil
 }
 
 // demoRoot is where a directory is that the Postgres user can enter, also when root runs the demo.

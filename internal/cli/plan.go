@@ -13,8 +13,9 @@ import (
 )
 
 type planCmd struct {
-	Add  planAddCmd  `cmd:"" help:"Add a plan."`
-	List planListCmd `cmd:"" help:"List the plans."`
+	Add    planAddCmd    `cmd:"" help:"Add a plan."`
+	List   planListCmd   `cmd:"" help:"List the plans."`
+	Change planChangeCmd `cmd:"" help:"Change a plan's name or price, or withdraw it from sale."`
 }
 
 type planAddCmd struct {
@@ -186,13 +187,57 @@ func (c *planListCmd) Run(ctx context.Context, g *Globals) error {
 		if g.JSON {
 			return printJSON(g.Out, list)
 		}
-		t := newTable("CODE", "KIND", "ALLOWANCE", "VALIDITY", "RESET", "BEGINS", "ZONE", "PRICE", "NAME")
+		t := newTable("CODE", "KIND", "ALLOWANCE", "VALIDITY", "RESET", "BEGINS", "ZONE", "PRICE", "NAME", "NOTE")
 		for _, p := range list {
-			t.add(p.Code, string(p.Kind), bytesText(p.AllowanceBytes), validityText(p), string(p.Reset), string(p.Activation), p.Zone, priceText(p), p.Name)
+			t.add(p.Code, string(p.Kind), bytesText(p.AllowanceBytes), validityText(p), string(p.Reset), string(p.Activation), p.Zone, priceText(p), p.Name, map[bool]string{true: "withdrawn"}[!p.WithdrawnAt.IsZero()])
 		}
 		t.print(g.Out)
 		return nil
 	})
+}
+
+type planChangeCmd struct {
+	Code      string  `arg:"" help:"The plan's code."`
+	Name      *string `help:"As people read it." placeholder:"NAME"`
+	Price     *string `help:"What it costs from now on, renewals too, such as 9.90EUR." placeholder:"AMOUNT"`
+	Withdrawn *bool   `help:"Whether it is sold no more; what was bought runs on and is renewed." placeholder:"true|false"`
+}
+
+// Run changes how a plan is sold.
+func (c *planChangeCmd) Run(ctx context.Context, g *Globals) error {
+	if *c == (planChangeCmd{Code: c.Code}) {
+		return usage("nothing to change was given; see: simwarden plan change --help. Another allowance or validity is another plan")
+	}
+	change := api.PlanChange{Name: c.Name, Withdrawn: c.Withdrawn}
+	if c.Price != nil {
+		price, err := ledger.Parse(*c.Price)
+		if err != nil {
+			return err
+		}
+		change.Price = &price
+	}
+	return g.with(ctx, func(e *env) error {
+		p, err := e.ChangePlan(ctx, c.Code, change, actor())
+		if err != nil {
+			return err
+		}
+		if g.JSON {
+			return printJSON(g.Out, p)
+		}
+		fmt.Fprintf(g.Out, "Plan %s is changed: %s.\n", p.Code, saleText(p))
+		return nil
+	})
+}
+
+// saleText says how a plan is sold.
+func saleText(p simwarden.Plan) string {
+	if !p.WithdrawnAt.IsZero() {
+		return "withdrawn from sale"
+	}
+	if price := priceText(p); price != "" {
+		return "sold for " + price
+	}
+	return "sold without a price"
 }
 
 type subscribeCmd struct {
@@ -226,6 +271,24 @@ func (c *refundCmd) Run(ctx context.Context, g *Globals) error {
 			return err
 		}
 		b, err := e.Refund(ctx, t, actor())
+		if err != nil {
+			return err
+		}
+		return g.takenBack(e, b)
+	})
+}
+
+type cancelCmd struct {
+	ID        int64  `arg:"" help:"The subscription's number; see: simwarden explain ICCID."`
+	Reason    string `required:"" help:"Why; kept in the audit log."`
+	KeepMoney bool   `help:"Give nothing back of what was paid."`
+	Key       string `help:"An idempotency key: the same request with the same key happens once."`
+}
+
+// Run cancels a subscription that has not begun.
+func (c *cancelCmd) Run(ctx context.Context, g *Globals) error {
+	return g.with(ctx, func(e *env) error {
+		b, err := e.Refund(ctx, api.Takeback{SubscriptionID: simwarden.SubscriptionID(c.ID), Cancel: true, KeepMoney: c.KeepMoney, Reason: c.Reason, Key: c.Key}, actor())
 		if err != nil {
 			return err
 		}

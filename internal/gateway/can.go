@@ -38,29 +38,27 @@ func (g *Gateway) Can(ctx context.Context, id simwarden.AccountID, what Capabili
 	return can(o.conn, what), nil
 }
 
-func can(conn carrier.Conn, what Capability) bool {
-	var ok bool
-	switch what {
-	case CanList:
-		_, ok = conn.(carrier.Lister)
-	case CanListChanged:
-		_, ok = conn.(carrier.ChangedLister)
-	case CanListUsage:
-		_, ok = conn.(carrier.UsageLister)
-	case CanReadUsage:
-		_, ok = conn.(carrier.UsageReader)
-	case CanReadRealName:
-		_, ok = conn.(carrier.RealNameReader)
-	case CanReadBatch:
-		_, ok = conn.(carrier.BatchReader)
-	case CanResolve:
-		_, ok = conn.(carrier.Resolver)
-	case CanSetLimit:
-		_, ok = conn.(carrier.LimitSetter)
-	case CanFollowJob:
-		_, ok = conn.(carrier.JobFollower)
-	case CanCallback:
-		_, ok = conn.(carrier.CallbackReader)
-	}
+// has says whether a connection is of an interface.
+func has[T any](conn carrier.Conn) bool {
+	_, ok := conn.(T)
 	return ok
+}
+
+// abilities say how a connection shows that it has a capability.
+var abilities = map[Capability]func(carrier.Conn) bool{
+	CanList:         has[carrier.Lister],
+	CanListChanged:  has[carrier.ChangedLister],
+	CanListUsage:    has[carrier.UsageLister],
+	CanReadUsage:    has[carrier.UsageReader],
+	CanReadRealName: has[carrier.RealNameReader],
+	CanReadBatch:    has[carrier.BatchReader],
+	CanResolve:      has[carrier.Resolver],
+	CanSetLimit:     has[carrier.LimitSetter],
+	CanFollowJob:    has[carrier.JobFollower],
+	CanCallback:     has[carrier.CallbackReader],
+}
+
+func can(conn carrier.Conn, what Capability) bool {
+	shows := abilities[what]
+	return shows != nil && shows(conn)
 }

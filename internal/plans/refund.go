@@ -15,6 +15,9 @@ import (
 // ErrEndedAlready says that a subscription has expired, or was refunded or cancelled, before.
 var ErrEndedAlready = errors.New("this subscription has ended already")
 
+// ErrBegun says that a subscription has begun, and is refunded, not cancelled.
+var ErrBegun = errors.New("this subscription has begun; refund it")
+
 // Takeback is a subscription to take back.
 type Takeback struct {
 	SubscriptionID simwarden.SubscriptionID
@@ -22,8 +25,10 @@ type Takeback struct {
 	// left of it. KeepMoney gives nothing back.
 	AmountMinor int64
 	KeepMoney   bool
-	Actor       string
-	Reason      string
+	// Cancel ends one that has not begun, as cancelled: ErrBegun where it has.
+	Cancel bool
+	Actor  string
+	Reason string
 	// IdempotencyKey makes a repeated request change nothing; it belongs to Principal, or to Actor
 	// where that is empty (F51).
 	IdempotencyKey string
@@ -49,7 +54,11 @@ func TakeBack(ctx context.Context, tx *store.Tx, r Takeback) (ledger.Transaction
 	if err := tx.LockAsset(ctx, asset); err != nil {
 		return ledger.Transaction{}, err
 	}
-	request, err := ledger.FingerprintOf("take_back", b.ID, r.AmountMinor, r.KeepMoney, r.Reason)
+	what, state, event := "take_back", simwarden.SubscriptionRefunded, store.EventRefunded
+	if r.Cancel {
+		what, state, event = "cancel", simwarden.SubscriptionCancelled, store.EventCancelled
+	}
+	request, err := ledger.FingerprintOf(what, b.ID, r.AmountMinor, r.KeepMoney, r.Reason)
 	if err != nil {
 		return ledger.Transaction{}, err
 	}
@@ -66,7 +75,10 @@ func TakeBack(ctx context.Context, tx *store.Tx, r Takeback) (ledger.Transaction
 			return ledger.Transaction{}, err
 		}
 	}
-	ended, err := tx.EndSubscription(ctx, b.ID, simwarden.SubscriptionRefunded)
+	if r.Cancel && (b.State == simwarden.SubscriptionActive || b.State == simwarden.SubscriptionExhausted) {
+		return ledger.Transaction{}, fmt.Errorf("subscription %d: %w", b.ID, ErrBegun)
+	}
+	ended, err := tx.EndSubscription(ctx, b.ID, state)
 	if err != nil {
 		return ledger.Transaction{}, err
 	}
@@ -79,10 +91,10 @@ func TakeBack(ctx context.Context, tx *store.Tx, r Takeback) (ledger.Transaction
 	}
 	facts := map[string]any{"subscription_id": b.ID, "plan": b.PlanCode, "reason": r.Reason, "device_id": b.DeviceID,
 		"refund_minor": t.AmountMinor, "currency": t.Currency}
-	if err := tx.AddEvents(ctx, []store.NewEvent{{Kind: store.EventRefunded, SIMID: b.SIMID, Actor: r.Actor, Data: facts}}); err != nil {
+	if err := tx.AddEvents(ctx, []store.NewEvent{{Kind: event, SIMID: b.SIMID, Actor: r.Actor, Data: facts}}); err != nil {
 		return t, err
 	}
-	if err := tx.Audit(ctx, r.Actor, "refund", b.SIMID, 0, facts); err != nil {
+	if err := tx.Audit(ctx, r.Actor, map[bool]string{true: "cancel_subscription", false: "refund"}[r.Cancel], b.SIMID, 0, facts); err != nil {
 		return t, err
 	}
 	if b.State == simwarden.SubscriptionQueued && !b.Activation.Waits() {

@@ -75,6 +75,9 @@ func Check(p simwarden.Plan) error {
 	return checkModes(p, bad)
 }
 
+// ErrWithdrawn says that a plan is sold no more.
+var ErrWithdrawn = errors.New("this plan is withdrawn from sale")
+
 // Order is a plan to buy for an asset.
 type Order struct {
 	Asset store.Asset
@@ -128,6 +131,9 @@ func SubscribeOnce(ctx context.Context, tx *store.Tx, o Order) (b simwarden.Subs
 
 // subscribe writes the subscription and what follows from it.
 func subscribe(ctx context.Context, tx *store.Tx, o Order, pay payment) (simwarden.Subscription, error) {
+	if !o.Plan.WithdrawnAt.IsZero() {
+		return simwarden.Subscription{}, fmt.Errorf("plan %s: %w", o.Plan.Code, ErrWithdrawn)
+	}
 	live, err := tx.LiveSubscriptions(ctx, o.Asset)
 	if err != nil {
 		return simwarden.Subscription{}, err

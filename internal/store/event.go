@@ -39,6 +39,7 @@ const (
 	EventPlanActivated  = "plan_activated"
 	EventPlanReset      = "plan_reset"
 	EventRefunded       = "refunded"
+	EventCancelled      = "subscription_cancelled"
 	EventExhausted      = "data_exhausted"
 	EventDrift          = "drift"
 	EventAccountChanged = "account_changed"

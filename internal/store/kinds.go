@@ -4,7 +4,7 @@ package store
 func EventKinds() []string {
 	return []string{
 		EventLateAnswer, EventBound, EventUnbound, EventDevicePaused, EventDeviceResumed, EventPlanMoved, EventRealName, EventSIMAdded,
-		EventState, EventUsageAnomaly, EventDecision, EventCommandOpened, EventCommandEnded, EventPaused, EventPoolExhausted, EventPoolJoined, EventPoolLeft, EventPoolReset, EventPoolToppedUp, EventResumed, EventClosed,
+		EventState, EventUsageAnomaly, EventDecision, EventCommandOpened, EventCommandEnded, EventPaused, EventPoolExhausted, EventPoolJoined, EventPoolLeft, EventPoolReset, EventPoolToppedUp, EventResumed, EventCancelled, EventClosed,
 		EventReopened, EventHold, EventHoldLifted, EventLapsed, EventSubscribed, EventPlanActivated, EventPlanReset, EventRefunded,
 		EventExhausted, EventDrift, EventAccountChanged, EventRenewed, EventRenewalUnpaid, EventNotFound, EventUsageLate,
 	}

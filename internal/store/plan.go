@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -15,12 +16,14 @@ var ErrPlanExists = errors.New("a plan with this code exists already")
 
 const planColumns = `p.id, p.code, p.name, p.kind, p.allowance_bytes, p.validity_unit, p.validity_count, p.reset, p.reset_days, p.zone,
 	coalesce(p.price_minor, 0), coalesce(p.currency, ''), p.anchor_day, p.activation, p.activate_by_days,
-	p.guard_band_bytes, CASE WHEN p.guard_band_bytes IS NULL THEN 0 ELSE p.guard_band_probability END`
+	p.guard_band_bytes, CASE WHEN p.guard_band_bytes IS NULL THEN 0 ELSE p.guard_band_probability END, p.withdrawn_at`
 
 func scanPlan(row pgx.Row) (simwarden.Plan, error) {
 	var p simwarden.Plan
+	var withdrawn *time.Time
 	err := one(row, &p.ID, &p.Code, &p.Name, &p.Kind, &p.AllowanceBytes, &p.ValidityUnit, &p.ValidityCount, &p.Reset, &p.ResetDays, &p.Zone,
-		&p.PriceMinor, &p.Currency, &p.AnchorDay, &p.Activation, &p.ActivateByDays, &p.GuardBandBytes, &p.GuardBandProbability)
+		&p.PriceMinor, &p.Currency, &p.AnchorDay, &p.Activation, &p.ActivateByDays, &p.GuardBandBytes, &p.GuardBandProbability, &withdrawn)
+	p.WithdrawnAt = timeOf(withdrawn)
 	return p, err
 }
 
@@ -49,6 +52,17 @@ func (tx *Tx) AddPlan(ctx context.Context, p simwarden.Plan) (simwarden.Plan, er
 		return p, fmt.Errorf("add plan %q: %w", p.Code, err)
 	}
 	return p, nil
+}
+
+// SetPlanSale sets how a plan is called, what it costs from now on, and since when it is sold no more
+// (zero: it is sold).
+func (tx *Tx) SetPlanSale(ctx context.Context, p simwarden.Plan) error {
+	_, err := tx.Exec(ctx, `UPDATE plan SET name = $2, price_minor = CASE WHEN $4 <> '' THEN $3::bigint END, currency = nullif($4, ''), withdrawn_at = $5 WHERE id = $1`,
+		p.ID, p.Name, p.PriceMinor, p.Currency, nullTime(p.WithdrawnAt))
+	if err != nil {
+		return fmt.Errorf("change plan %q: %w", p.Code, err)
+	}
+	return nil
 }
 
 // PlanByCode finds a plan as people name it.

@@ -123,11 +123,14 @@ func openPool(ctx context.Context, o Options, conns, byDefault int32, name strin
 	return pool, nil
 }
 
+// ErrURL says that a database URL cannot be understood.
+var ErrURL = errors.New("cannot be understood; expected postgres://user@host/database")
+
 // redactURL keeps a password in a malformed URL out of the error.
 func redactURL(err error) error {
 	var parse *pgconn.ParseConfigError
 	if errors.As(err, &parse) {
-		return errors.New("cannot be understood; expected postgres://user@host/database")
+		return ErrURL
 	}
 	return err
 }
