@@ -1,10 +1,10 @@
 package simwarden
 
-// PoolID and PoolMemberID are ids of a pool and of one asset's stay in it. Zero is "none".
-type (
-	PoolID       int64
-	PoolMemberID int64
-)
+// PoolID is the id of a pool. Zero is "none".
+type PoolID int64
+
+// PoolMemberID is the id of one asset's stay in a pool. Zero is "none".
+type PoolMemberID int64
 
 // PoolPolicy says which members of a pool stop when its allowance is used up (L6). A member that has data
 // of its own left never does.

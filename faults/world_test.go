@@ -261,7 +261,9 @@ func (w *world) buy(c card, lasts, ago time.Duration) error {
 func (w *world) close() {
 	for _, n := range w.nodes {
 		n.stop()
-		<-n.ended
+		if err := <-n.ended; err != nil {
+			w.trace.note("%s ended with %v", n.name, err)
+		}
 		n.store.Close()
 		byLabel.Delete(n.label)
 	}

@@ -29,7 +29,6 @@ const (
 // lapseStorm is a fleet whose main plans all end at one instant, with a lab and a private Postgres.
 type lapseStorm struct {
 	env     *env
-	url     string
 	account store.Account
 	endAt   time.Time
 	manual  []string // ICCIDs that are left for a person
@@ -206,7 +205,10 @@ func (n *stormNode) kill() error {
 		if err = n.cmd.Process.Kill(); errors.Is(err, os.ErrProcessDone) {
 			err = nil
 		}
-		<-n.ended // killed: an error by nature
+		var killed *exec.ExitError // by nature
+		if ended := <-n.ended; !errors.As(ended, &killed) {
+			err = errors.Join(err, ended)
+		}
 	})
 	return err
 }

@@ -112,7 +112,7 @@ func TestLapseWithoutRenewalLocksNoWallet(t *testing.T) {
 			}
 			close(held)
 			<-ctx.Done()
-			return nil
+			return ctx.Err()
 		})
 	}()
 	select {
@@ -124,5 +124,7 @@ func TestLapseWithoutRenewalLocksNoWallet(t *testing.T) {
 		t.Errorf("while the wallet is locked the sweep handles %d ends (%v), want 1", n, err)
 	}
 	cancel()
-	<-done
+	if err := <-done; !errors.Is(err, ctx.Err()) {
+		t.Errorf("the wallet's holder ends with %v, want %v", err, ctx.Err())
+	}
 }

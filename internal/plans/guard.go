@@ -32,7 +32,7 @@ func (s *Sweeper) trusted(next take) take {
 // takeLapsed takes what has come to its end, but for what a person must let go first: ends that one
 // import or edit wrote, where more of an account's SIMs would lose their plan by them at once than its
 // brake allows (C10).
-func takeLapsed(tx *store.Tx, ctx context.Context, limit int, share store.Share, except ...simwarden.SubscriptionID) ([]simwarden.Subscription, error) {
+func takeLapsed(ctx context.Context, tx *store.Tx, limit int, share store.Share, except ...simwarden.SubscriptionID) ([]simwarden.Subscription, error) {
 	due, err := tx.TakeLapsed(ctx, limit, share, except...)
 	if err != nil || len(due) == 0 {
 		return due, err

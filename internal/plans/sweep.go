@@ -128,7 +128,7 @@ func (s *Sweeper) sweepEnds(ctx context.Context) (int, error) {
 func (s *Sweeper) sweepShare(ctx context.Context, share store.Share) (int, error) {
 	pointLapseBefore.Hit()
 	taken := func(tx *store.Tx, ctx context.Context, limit int, except ...simwarden.SubscriptionID) ([]simwarden.Subscription, error) {
-		return takeLapsed(tx, ctx, limit, share, except...)
+		return takeLapsed(ctx, tx, limit, share, except...)
 	}
 	n, err := s.work(ctx, batch{aside: &s.ends, name: "end", take: s.trusted(taken), do: func(ctx context.Context, tx *store.Tx, due []simwarden.Subscription) error {
 		pointLapseIn.Hit()

@@ -118,14 +118,15 @@ func TestL6AResetFillsThePoolAndLateUsageGoesToItsOwnPeriod(t *testing.T) {
 	r := newRig(t)
 	id := r.sim(t, 0)
 	a := store.Asset{SIMID: id}
-	p := r.share(t, store.Pool{Name: "meters", AllowanceBytes: 500, Reset: simwarden.ResetCycle, ResetDays: 1}, a)
+	r.share(t, store.Pool{Name: "meters", AllowanceBytes: 500, Reset: simwarden.ResetCycle, ResetDays: 1}, a)
 	r.uses(t, id, 0, 0)
 	r.clock.Advance(23 * time.Hour)
 	r.uses(t, id, 600, 0)
 	// Nobody has swept: what is used after the reset finds the next period all the same.
 	r.clock.Advance(2 * time.Hour)
 	r.uses(t, id, 700, 0)
-	if p = r.poolNow(t, "meters"); p.Period != 2 || p.UsedBytes != 100 || !p.PeriodStartAt.Equal(noon.AddDate(0, 0, 1)) || !p.NextResetAt.Equal(noon.AddDate(0, 0, 2)) {
+	p := r.poolNow(t, "meters")
+	if p.Period != 2 || p.UsedBytes != 100 || !p.PeriodStartAt.Equal(noon.AddDate(0, 0, 1)) || !p.NextResetAt.Equal(noon.AddDate(0, 0, 2)) {
 		t.Fatalf("the pool is %+v", p)
 	}
 	if got := r.evaluations(t, p); len(got) != 2 || got[0] != simwarden.ScenePlanReset {
