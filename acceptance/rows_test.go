@@ -194,7 +194,7 @@ func (w *world) report(t *testing.T) check.Report {
 // reportWithin is report with a bound of its own on how old something open may be (V12).
 func (w *world) reportWithin(t *testing.T, bound time.Duration) check.Report {
 	t.Helper()
-	lines, err := check.ReadLog(bytes.NewReader(w.log.bytes()))
+	lines, err := check.ReadLog(bytes.NewReader(w.log.Bytes()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,7 @@ type world struct {
 	pool     *pgxpool.Pool // for plain SQL, as a checker sees the database
 	lab      *lab.World
 	carrier  *lab.Account
-	log      *logbook
+	log      *storetest.Log // the carrier's, as it was written
 	ring     *secret.Keyring
 	account  store.Account
 	nodes    int
@@ -62,24 +62,6 @@ type world struct {
 	counting atomic.Int32 // nodes and programs that have counts of requests in memory
 	mu       sync.Mutex
 	killed   []time.Time // when programs were killed, with the counts they had
-}
-
-// logbook is the carrier's log as it was written.
-type logbook struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *logbook) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *logbook) bytes() []byte {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return bytes.Clone(b.text.Bytes())
 }
 
 // setting changes the account before it is written.
@@ -92,7 +74,7 @@ func seldom(a *store.Account) { a.StateEvery, a.UsageEvery = 24*time.Hour, 24*ti
 // invariant may have been broken, whatever the test looked at itself (reliability rule 1).
 func newWorld(t *testing.T, driver string, settings ...setting) *world {
 	t.Helper()
-	w := &world{t: t, ctx: context.WithoutCancel(t.Context()), url: storetest.URL(t, store.Migrate), dataDir: t.TempDir(), log: &logbook{}}
+	w := &world{t: t, ctx: context.WithoutCancel(t.Context()), url: storetest.URL(t, store.Migrate), dataDir: t.TempDir(), log: &storetest.Log{}}
 	var err error
 	w.store, err = store.Open(t.Context(), store.Options{URL: w.url, Conns: 4, WorkConns: 3})
 	w.must(err)

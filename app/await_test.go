@@ -1,7 +1,6 @@
 package app_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -49,26 +48,8 @@ func (n *network) set(away bool) {
 	}
 }
 
-// book is a log that can be read while it is written.
-type book struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *book) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *book) has(word string) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return strings.Contains(b.text.String(), word)
-}
-
 func TestF9ANodeThatLosesItsDatabaseWhileItStartsWaitsForIt(t *testing.T) {
-	way, log := &network{}, &book{}
+	way, log := &network{}, &storetest.Log{}
 	s, err := store.Open(t.Context(), store.Options{URL: storetest.URL(t, store.Migrate), Dial: way.dial})
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +68,7 @@ func TestF9ANodeThatLosesItsDatabaseWhileItStartsWaitsForIt(t *testing.T) {
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()
-	eventually(t, "it says that it waits", func() bool { return log.has("the database does not answer; waiting for it") })
+	eventually(t, "it says that it waits", func() bool { return strings.Contains(log.String(), "the database does not answer; waiting for it") })
 	if a.Ready(ctx) == nil {
 		t.Error("it says that it is ready")
 	}

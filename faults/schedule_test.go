@@ -59,7 +59,7 @@ func run(t *testing.T, p plan, b *database, ring *secret.Keyring, c *coverage) (
 			w.leave(n)
 		}
 		out.report, out.classes = w.check()
-		out.struck, out.log = w.struck(), w.log.text.Bytes()
+		out.struck, out.log = w.struck(), w.log.Bytes()
 		out.took = time.Since(begun)
 	})
 	return out
@@ -170,7 +170,7 @@ func (w *world) check() (report check.Report, classes map[string]int) {
 	w.t.Helper()
 	w.lab.LogLines() // has what is due by now take place
 	w.must(w.lab.LogError())
-	lines, err := check.ReadLog(bytes.NewReader(w.log.text.Bytes()))
+	lines, err := check.ReadLog(bytes.NewReader(w.log.Bytes()))
 	w.must(err)
 	truth, history := map[string]simwarden.State{}, map[string][]check.Moment{}
 	for _, s := range w.lab.Truth() {
@@ -203,7 +203,7 @@ func (w *world) check() (report check.Report, classes map[string]int) {
 
 // struck are the requests that faults struck, by the carriers' log.
 func (w *world) struck() (list []struck) {
-	for text := range bytes.Lines(w.log.text.Bytes()) {
+	for text := range bytes.Lines(w.log.Bytes()) {
 		var l struct{ Fault, Operation string }
 		w.must(json.Unmarshal(text, &l))
 		if l.Fault == "" {

@@ -18,6 +18,7 @@ import (
 	"github.com/simwarden/simwarden/internal/plans"
 	"github.com/simwarden/simwarden/internal/secret"
 	"github.com/simwarden/simwarden/internal/store"
+	"github.com/simwarden/simwarden/internal/store/storetest"
 	"github.com/simwarden/simwarden/lab"
 )
 
@@ -30,7 +31,7 @@ type world struct {
 	store    *store.Store
 	ring     *secret.Keyring
 	lab      *lab.World
-	log      logbook
+	log      storetest.Log // the carriers', as it was written
 	network  *pipes
 	server   *http.Server
 
@@ -58,18 +59,6 @@ type card struct {
 	iccid   string
 	device  simwarden.DeviceID // 0: none
 	carrier *lab.Account
-}
-
-// logbook is the carriers' log as it was written.
-type logbook struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *logbook) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
 }
 
 // trace is what happened, in order, for whoever looks at a failure: steps of the schedule, and what

@@ -11,7 +11,6 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -50,33 +49,15 @@ type world struct {
 	router  routers.Router
 	doc     *openapi3.T
 	token   string
-	log     *logBuffer
+	log     *storetest.Log
 	ready   error
 	sweeper *plans.Sweeper
 	eval    *evaluator.Evaluator
 }
 
-// logBuffer is written by the server and read by the test.
-type logBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, clock: clock.NewManual(noon), log: &logBuffer{}}
+	w := &world{t: t, clock: clock.NewManual(noon), log: &storetest.Log{}}
 	url := storetest.URL(t, store.Migrate)
 	s, err := store.Open(t.Context(), store.Options{URL: url, Clock: w.clock})
 	if err != nil {

@@ -1,17 +1,16 @@
 package cli_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/simwarden/simwarden"
 	"github.com/simwarden/simwarden/internal/api"
 	"github.com/simwarden/simwarden/internal/cli"
+	"github.com/simwarden/simwarden/internal/store/storetest"
 	"github.com/simwarden/simwarden/lab"
 )
 
@@ -90,7 +89,7 @@ func (h house) does(args ...string) {
 // serve runs a node until the test ends.
 func (h house) serve() {
 	ctx, stop := context.WithCancel(h.t.Context())
-	var out lockedBuffer
+	var out storetest.Log
 	ended := make(chan int, 1)
 	args := append(h.flags[:len(h.flags):len(h.flags)], "serve", "--allow-lab", "--listen", "127.0.0.1:0", "--evaluate-every", "2s",
 		"--settle", "100ms", "--timeout", "2s", "--claim-margin", "1s", "--first-delay", "20ms")
@@ -101,23 +100,6 @@ func (h house) serve() {
 			h.t.Errorf("serve ended with %d: %s", code, out.String())
 		}
 	})
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }
 
 // explained waits until explain says so of the SIM, and gives what it says as JSON and as text.

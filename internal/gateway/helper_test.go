@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -105,25 +104,7 @@ type rig struct {
 	t       *testing.T
 	store   *store.Store
 	keyring *secret.Keyring
-	logs    *safeBuffer
-}
-
-// safeBuffer is a log that several goroutines write.
-type safeBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *safeBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *safeBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
+	logs    *storetest.Log
 }
 
 func newRig(t *testing.T) *rig {
@@ -133,7 +114,7 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	return &rig{t: t, store: s, keyring: testKeyring(t), logs: &safeBuffer{}}
+	return &rig{t: t, store: s, keyring: testKeyring(t), logs: &storetest.Log{}}
 }
 
 // gateway makes a node's gateway.
