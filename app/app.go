@@ -148,7 +148,7 @@ func (a *App) Run(ctx context.Context) error {
 
 // prepare writes what all loops read.
 func (a *App) prepare(ctx context.Context) error {
-	if err := a.Gateway.SyncRules(ctx); err != nil {
+	if err := a.cfg.Store.SyncRules(ctx); err != nil {
 		return fmt.Errorf("write the drivers' error rules: %w", err)
 	}
 	if _, err := a.cfg.Store.EnsurePartitions(ctx, a.cfg.Store.Now()); err != nil {

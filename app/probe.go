@@ -17,7 +17,7 @@ func Probe(ctx context.Context, cfg Config, id simwarden.AccountID) error {
 	if err != nil {
 		return err
 	}
-	if err := gw.SyncRules(ctx); err != nil {
+	if err := cfg.Store.SyncRules(ctx); err != nil {
 		return err
 	}
 	err = gw.Do(ctx, id, gateway.Call{Operation: simwarden.OpQueryState, Purpose: simwarden.PurposeManualRefresh},

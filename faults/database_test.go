@@ -8,7 +8,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/simwarden/simwarden/carrier"
 	"github.com/simwarden/simwarden/internal/check"
 	"github.com/simwarden/simwarden/internal/store"
 	"github.com/simwarden/simwarden/internal/store/storetest"
@@ -113,17 +112,8 @@ func prepare(ctx context.Context, url string) error {
 		return err
 	}
 	defer s.Close()
-	for _, name := range carrier.Names() {
-		driver, err := carrier.Lookup(name)
-		if err != nil {
-			return err
-		}
-		if err := s.InTx(ctx, func(tx *store.Tx) error {
-			_, err := tx.SyncDriverRules(ctx, name, driver.Info().Rules)
-			return err
-		}); err != nil {
-			return err
-		}
+	if err := s.SyncRules(ctx); err != nil {
+		return err
 	}
 	if err := check.Watch(ctx, url); err != nil {
 		return err

@@ -110,11 +110,7 @@ func (s *Service) Explain(ctx context.Context, iccid string) (Explanation, error
 
 // poolOf is the pool that a SIM or its device is in, nil for none.
 func (s *Service) poolOf(ctx context.Context, sim store.SIM) (*SIMPool, error) {
-	asset := store.Asset{SIMID: sim.ID}
-	if sim.DeviceID != 0 {
-		asset = store.Asset{DeviceID: sim.DeviceID}
-	}
-	p, m, err := s.Store.PoolOf(ctx, asset)
+	p, m, err := s.Store.PoolOf(ctx, store.AssetOf(sim.ID, sim.DeviceID))
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
 	}

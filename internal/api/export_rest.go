@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
 	"net/http"
 	"time"
@@ -85,7 +84,7 @@ func export[I any](r *rest, kind transfer.Kind, path, what string, query func(*I
 		}
 		return &huma.StreamResponse{Body: func(c huma.Context) {
 			defer func() { <-r.exporting }()
-			_, w := humago.Unwrap(c)
+			request, w := humago.Unwrap(c)
 			out := newStream(w, string(kind))
 			defer out.stop()
 			// The time-out of requests is not for what is as long as the fleet is large.
@@ -97,10 +96,7 @@ func export[I any](r *rest, kind transfer.Kind, path, what string, query func(*I
 				r.log.LogAttrs(ctx, slog.LevelError, "export cut off", slog.String("request", requestID(ctx)), slog.String("error", err.Error()))
 				panic(http.ErrAbortHandler) // half a file must not look like a whole one
 			default:
-				p := problemOf(ctx, r.log, err)
-				w.Header().Set("Content-Type", problemType)
-				w.WriteHeader(p.Status)
-				_ = json.NewEncoder(w).Encode(p) // whoever asked has gone
+				writeProblem(w, request, problemOf(ctx, r.log, err))
 			}
 		}}, nil
 	})

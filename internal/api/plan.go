@@ -71,8 +71,12 @@ func (s *Service) ChangePlan(ctx context.Context, code string, c PlanChange, act
 		if c.Price != nil {
 			p.PriceMinor, p.Currency = c.Price.AmountMinor, c.Price.Currency
 		}
-		if c.Withdrawn != nil && *c.Withdrawn == p.WithdrawnAt.IsZero() {
-			p.WithdrawnAt = map[bool]time.Time{true: tx.At}[*c.Withdrawn]
+		switch {
+		case c.Withdrawn == nil:
+		case !*c.Withdrawn:
+			p.WithdrawnAt = time.Time{}
+		case p.WithdrawnAt.IsZero():
+			p.WithdrawnAt = tx.At
 		}
 		if err := plans.Check(p); err != nil {
 			return err

@@ -111,17 +111,7 @@ func (s *Service) changeWallet(ctx context.Context, name string, change func(*st
 // TopUp adds money that has come from outside to a wallet, once for a key; ledger.ErrCurrency where
 // it is not the wallet's. The transaction says whether it was booked before.
 func (s *Service) TopUp(ctx context.Context, name string, m simwarden.Money, note, key, actor string) (t ledger.Transaction, err error) {
-	if err := checkReason(note); err != nil {
-		return t, err
-	}
-	if err := checkKey(key); err != nil {
-		return t, err
-	}
-	err = s.Store.InTx(ctx, func(tx *store.Tx) error {
-		w, err := tx.WalletByName(ctx, name)
-		if err != nil {
-			return err
-		}
+	err = s.withWallet(ctx, name, note, key, func(tx *store.Tx, w store.Wallet) error {
 		t, err = ledger.TopUp(ctx, tx, w.ID, m, ledger.By{Actor: actor, Key: key, Note: note})
 		return err
 	})

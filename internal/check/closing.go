@@ -28,13 +28,12 @@ type closing struct {
 	Extended string
 }
 
-const (
-	// toldWithin is how long before its polling was closed the carrier may have told what closed it:
-	// readings wait for a database that is away.
-	toldWithin = 5 * time.Minute
-	// ofDistortion are the carrier's faults by which a list may say of a SIM what is not so.
-	ofDistortion = "mass_state,flap,stale_read"
-)
+// toldWithin is how long before its polling was closed the carrier may have told what closed it:
+// readings wait for a database that is away.
+const toldWithin = 5 * time.Minute
+
+// ofDistortion are the carrier's faults by which a list may say of a SIM what is not so.
+var ofDistortion = []string{"mass_state", "flap", "stale_read"}
 
 // closedForGoodReason is V10: polling is closed only where the carrier had said of that SIM, at a state
 // check, that it has ended or is blocked, or had answered its check or its command with an error whose
@@ -84,7 +83,7 @@ func (c *checker) told(e closing, marked bool) bool {
 		}
 		switch {
 		case l.Kind == "list" && l.ICCID == "":
-			return l.Answer == "ok" && (distorted(l, ofDistortion) || c.wasStopped(e, l))
+			return l.Answer == "ok" && (distorted(l, ofDistortion...) || c.wasStopped(e, l))
 		case l.ICCID != e.ICCID:
 			return false
 		case l.Kind == "read" && l.understood() && l.StateAnswered != "":
@@ -124,13 +123,10 @@ func (c *checker) wasStopped(e closing, l Line) bool {
 	return false
 }
 
-// distorted says that one of the faults (joined by commas) has struck the request.
-func distorted(l Line, faults string) bool {
-	if l.Fault == "" {
-		return false
-	}
+// distorted says that one of the faults has struck the request.
+func distorted(l Line, faults ...string) bool {
 	for name := range strings.SplitSeq(l.Fault, ",") {
-		if slices.Contains(strings.Split(faults, ","), name) {
+		if slices.Contains(faults, name) {
 			return true
 		}
 	}

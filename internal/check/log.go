@@ -80,7 +80,7 @@ func (l Line) lastExecution() time.Time {
 // understood says that the answer was the carrier's, whole, though it may have come by the byte or with
 // blanks in it.
 func (l Line) understood() bool {
-	return l.Answer == "ok" || l.Answer == "garbage" && !l.AnsweredAt.IsZero() && distorted(l, "drip,flood")
+	return l.Answer == "ok" || l.Answer == "garbage" && !l.AnsweredAt.IsZero() && distorted(l, "drip", "flood")
 }
 
 // unknown says that the sender of a change cannot know what became of it: no answer, one that is

@@ -54,7 +54,7 @@ func (c *skipClock) follow() { c.timers.Set(c.Now()) }
 // skip leaves d out, and lets the clock run if it was held.
 func (c *skipClock) skip(d time.Duration) {
 	c.mu.Lock()
-	c.ahead += d + c.now().Sub(time.Now().UTC().Add(c.ahead))
+	c.ahead = time.Until(c.now().Add(d))
 	c.held = time.Time{}
 	c.mu.Unlock()
 	c.follow()

@@ -191,9 +191,6 @@ func (r *benchRig) start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := r.gateway.SyncRules(ctx); err != nil {
-		return err
-	}
 	r.heapBefore = heap()
 	r.sink = &benchSink{Database: poller.Database{Store: r.env.Store}}
 	r.poller, err = poller.New(poller.Options{Store: r.env.Store, Gateway: r.gateway, Sink: r.sink, Clock: r.clock, Log: log, Holder: holder(), LeaseFor: benchLease})

@@ -231,7 +231,7 @@ func (c *benchNodeCmd) Run(ctx context.Context, g *Globals) error {
 	if err != nil {
 		return err
 	}
-	if err := gw.SyncRules(ctx); err != nil {
+	if err := e.Store.SyncRules(ctx); err != nil {
 		return err
 	}
 	cmd, err := commander.New(commander.Options{Store: e.Store, Gateway: gw, Clock: e.Clock, Log: e.Log, Holder: name,

@@ -95,7 +95,11 @@ func (c *bulkFlags) whyNone(p api.BulkPreview) string {
 	case p.SIMs == 0:
 		return fmt.Sprintf("none of the %s names a SIM; see which there are with: simwarden sims", times(p.BadRows, "row"))
 	}
-	return fmt.Sprintf("%s of the list %s no SIM; correct them, or use --skip-bad to leave them out", times(p.BadRows, "row"), map[bool]string{true: "names", false: "name"}[p.BadRows == 1])
+	name := "name"
+	if p.BadRows == 1 {
+		name = "names"
+	}
+	return fmt.Sprintf("%s of the list %s no SIM; correct them, or use --skip-bad to leave them out", times(p.BadRows, "row"), name)
 }
 
 // ask asks a question that a person answers; anything but yes is no.

@@ -189,7 +189,11 @@ func (c *planListCmd) Run(ctx context.Context, g *Globals) error {
 		}
 		t := newTable("CODE", "KIND", "ALLOWANCE", "VALIDITY", "RESET", "BEGINS", "ZONE", "PRICE", "NAME", "NOTE")
 		for _, p := range list {
-			t.add(p.Code, string(p.Kind), bytesText(p.AllowanceBytes), validityText(p), string(p.Reset), string(p.Activation), p.Zone, priceText(p), p.Name, map[bool]string{true: "withdrawn"}[!p.WithdrawnAt.IsZero()])
+			note := ""
+			if !p.WithdrawnAt.IsZero() {
+				note = "withdrawn"
+			}
+			t.add(p.Code, string(p.Kind), bytesText(p.AllowanceBytes), validityText(p), string(p.Reset), string(p.Activation), p.Zone, priceText(p), p.Name, note)
 		}
 		t.print(g.Out)
 		return nil

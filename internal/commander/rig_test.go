@@ -125,7 +125,7 @@ func newRig(t *testing.T, with ...rigOption) *rig {
 	})
 	r.gateway, err = gateway.New(gateway.Options{Store: r.store, Clock: r.clock, Keyring: ring, AllowLoopback: true, Holder: "test"})
 	r.must(err)
-	r.must(r.gateway.SyncRules(t.Context()))
+	r.must(r.store.SyncRules(t.Context()))
 	r.must(r.gateway.Reload(t.Context()))
 	r.sweeper = &plans.Sweeper{Store: r.store, Clock: r.clock, Log: slog.New(slog.DiscardHandler)}
 	r.eval = &evaluator.Evaluator{Store: r.store, Clock: r.clock, Log: slog.New(slog.DiscardHandler), Holder: "test"}

@@ -131,7 +131,7 @@ func orDefault(d, byDefault time.Duration) time.Duration {
 }
 
 // Run keeps the settings fresh and the statistics written until the context ends; then it writes the
-// rest and returns nil. The drivers' rules are in the table by then: see SyncRules.
+// rest and returns nil. The drivers' rules are in the table by then: see store.SyncRules.
 func (g *Gateway) Run(ctx context.Context) error {
 	reload, flush := g.clock.NewTimer(0), g.clock.NewTimer(g.opts.FlushEvery)
 	defer reload.Stop()

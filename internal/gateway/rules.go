@@ -8,10 +8,6 @@ import (
 	"github.com/simwarden/simwarden/internal/rules"
 )
 
-// SyncRules writes the default rules of every driver that is built in into the table, leaving the
-// operator's rules and all positions as they are (G6).
-func (g *Gateway) SyncRules(ctx context.Context) error { return g.store.SyncRules(ctx) }
-
 // readRules compiles the table. A rule that cannot be used, which can only have come into the
 // table past the store, is left out and told: the others still count.
 func (g *Gateway) readRules(ctx context.Context) (map[string]*rules.RuleSet, error) {

@@ -27,10 +27,7 @@ func (s *Sweeper) sweepEarly(ctx context.Context) (int, error) {
 // there is more in it, and at the end in any case.
 func early(ctx context.Context, tx *store.Tx, due []simwarden.Subscription) error {
 	assets := assetsOf(due)
-	if err := tx.LockAssets(ctx, assets); err != nil {
-		return err
-	}
-	live, err := tx.LiveByAsset(ctx, assets)
+	live, err := lockLive(ctx, tx, assets)
 	if err != nil {
 		return err
 	}

@@ -30,13 +30,11 @@ func checkPool(p store.Pool) error {
 		return bad("its allowance is %d bytes; give 1 to %d: a pool with nothing in it would stop its members at once", p.AllowanceBytes, maxPoolBytes)
 	case p.CapBytes < 0 || p.CapBytes > maxPoolBytes:
 		return bad("a member's cap is %d bytes; give 1 to %d, or 0 for none", p.CapBytes, maxPoolBytes)
-	case !slices.Contains(simwarden.ResetKinds(), p.Reset):
-		return bad("its reset is %q; give none, calendar_month, billing_month or cycle", p.Reset)
-	case p.Reset == simwarden.ResetCycle && (p.ResetDays < 1 || p.ResetDays > 3660):
-		return bad("a reset cycle needs a length of 1 to 3660 days, not %d", p.ResetDays)
-	case p.Reset != simwarden.ResetCycle && p.ResetDays != 0:
-		return bad("a length of %d days goes with reset cycle alone", p.ResetDays)
-	case (p.Reset == simwarden.ResetBilling) != (p.AnchorDay != 0), p.AnchorDay < 0, p.AnchorDay > 31:
+	}
+	if err := checkReset(p.Reset, p.ResetDays, bad); err != nil {
+		return err
+	}
+	if (p.Reset == simwarden.ResetBilling) != (p.AnchorDay != 0) || p.AnchorDay < 0 || p.AnchorDay > 31 {
 		return bad("a billing month begins on day 1 to 31, and no other reset has such a day; this is %q with day %d", p.Reset, p.AnchorDay)
 	}
 	if _, err := calendar.LoadZone(p.Zone); err != nil {

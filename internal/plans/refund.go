@@ -54,9 +54,9 @@ func TakeBack(ctx context.Context, tx *store.Tx, r Takeback) (ledger.Transaction
 	if err := tx.LockAsset(ctx, asset); err != nil {
 		return ledger.Transaction{}, err
 	}
-	what, state, event := "take_back", simwarden.SubscriptionRefunded, store.EventRefunded
+	what, action, state, event := "take_back", "refund", simwarden.SubscriptionRefunded, store.EventRefunded
 	if r.Cancel {
-		what, state, event = "cancel", simwarden.SubscriptionCancelled, store.EventCancelled
+		what, action, state, event = "cancel", "cancel_subscription", simwarden.SubscriptionCancelled, store.EventCancelled
 	}
 	request, err := ledger.FingerprintOf(what, b.ID, r.AmountMinor, r.KeepMoney, r.Reason)
 	if err != nil {
@@ -94,7 +94,7 @@ func TakeBack(ctx context.Context, tx *store.Tx, r Takeback) (ledger.Transaction
 	if err := tx.AddEvents(ctx, []store.NewEvent{{Kind: event, SIMID: b.SIMID, Actor: r.Actor, Data: facts}}); err != nil {
 		return t, err
 	}
-	if err := tx.Audit(ctx, r.Actor, map[bool]string{true: "cancel_subscription", false: "refund"}[r.Cancel], b.SIMID, 0, facts); err != nil {
+	if err := tx.Audit(ctx, r.Actor, action, b.SIMID, 0, facts); err != nil {
 		return t, err
 	}
 	if b.State == simwarden.SubscriptionQueued && !b.Activation.Waits() {

@@ -264,10 +264,7 @@ func renewWaiting(ctx context.Context, tx *store.Tx, due []store.RenewalWait) er
 	for _, w := range due {
 		assets, ids = append(assets, w.Asset), append(ids, w.SubscriptionID)
 	}
-	if err := tx.LockAssets(ctx, assets); err != nil {
-		return err
-	}
-	live, err := tx.LiveByAsset(ctx, assets)
+	live, err := lockLive(ctx, tx, assets)
 	if err != nil {
 		return err
 	}

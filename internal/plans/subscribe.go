@@ -45,12 +45,11 @@ func Check(p simwarden.Plan) error {
 		return bad("a validity of %d %s has no length; give 1 or more", p.ValidityCount, p.ValidityUnit)
 	case p.ValidityCount > limit:
 		return bad("a validity of %d %s is too long; the longest is %d", p.ValidityCount, p.ValidityUnit, limit)
-	case !slices.Contains(simwarden.ResetKinds(), p.Reset):
-		return bad("its reset is %q; give none, calendar_month, billing_month or cycle", p.Reset)
-	case p.Reset == simwarden.ResetCycle && (p.ResetDays < 1 || p.ResetDays > 3660):
-		return bad("a reset cycle needs a length of 1 to 3660 days, not %d", p.ResetDays)
-	case p.Reset != simwarden.ResetCycle && p.ResetDays != 0:
-		return bad("a length of %d days goes with reset cycle alone", p.ResetDays)
+	}
+	if err := checkReset(p.Reset, p.ResetDays, bad); err != nil {
+		return err
+	}
+	switch {
 	case p.PriceMinor < 0 || p.PriceMinor > simwarden.MaxMinor:
 		return bad("its price is %d minor units; give 0 to %d", p.PriceMinor, simwarden.MaxMinor)
 	case p.PriceMinor > 0 && p.Currency == "":
@@ -73,6 +72,19 @@ func Check(p simwarden.Plan) error {
 		return bad("%v", err)
 	}
 	return checkModes(p, bad)
+}
+
+// checkReset says what is wrong with when an allowance, of a plan or a pool, is full again.
+func checkReset(reset simwarden.ResetKind, days int, bad func(string, ...any) error) error {
+	switch {
+	case !slices.Contains(simwarden.ResetKinds(), reset):
+		return bad("its reset is %q; give none, calendar_month, billing_month or cycle", reset)
+	case reset == simwarden.ResetCycle && (days < 1 || days > 3660):
+		return bad("a reset cycle needs a length of 1 to 3660 days, not %d", days)
+	case reset != simwarden.ResetCycle && days != 0:
+		return bad("a length of %d days goes with reset cycle alone", days)
+	}
+	return nil
 }
 
 // ErrWithdrawn says that a plan is sold no more.

@@ -156,10 +156,7 @@ func lapse(ctx context.Context, tx *store.Tx, due []simwarden.Subscription) erro
 // change moves the subscriptions of assets, which it locks: what has come to its end ends, what can begin
 // begins. Assets for which moves says no, given what is live of them, stay. What follows is left to flush.
 func change(ctx context.Context, tx *store.Tx, assets []store.Asset, moves func(live []simwarden.Subscription) bool) (*changes, error) {
-	if err := tx.LockAssets(ctx, assets); err != nil {
-		return nil, err
-	}
-	live, err := tx.LiveByAsset(ctx, assets)
+	live, err := lockLive(ctx, tx, assets)
 	if err != nil {
 		return nil, err
 	}
@@ -180,6 +177,14 @@ func change(ctx context.Context, tx *store.Tx, assets []store.Asset, moves func(
 		}
 	}
 	return c, nil
+}
+
+// lockLive locks assets and gives what is live of each then.
+func lockLive(ctx context.Context, tx *store.Tx, assets []store.Asset) (map[store.Asset][]simwarden.Subscription, error) {
+	if err := tx.LockAssets(ctx, assets); err != nil {
+		return nil, err
+	}
+	return tx.LiveByAsset(ctx, assets)
 }
 
 // changes collects what the lapses of one transaction lead to.

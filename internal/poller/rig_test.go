@@ -71,7 +71,7 @@ func newRig(t *testing.T) *rig {
 	if r.gateway, err = gateway.New(gateway.Options{Store: r.store, Keyring: r.keyring, AllowLoopback: true, Holder: "test"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.gateway.SyncRules(r.ctx); err != nil {
+	if err := r.store.SyncRules(r.ctx); err != nil {
 		t.Fatal(err)
 	}
 	r.background(r.gateway.Run)

@@ -76,7 +76,7 @@ func (d Database) Keep(ctx context.Context, fence store.PollFence, rows []store.
 }
 
 // touch writes what is as known and gives the rest, sorted by SIM. It may change the order of rows.
-func (d Database) touch(ctx context.Context, fence store.PollFence, rows []store.PollRow, kept *Kept) (rest []store.PollRow, err error) {
+func (d Database) touch(ctx context.Context, fence store.PollFence, rows []store.PollRow, kept *Kept) ([]store.PollRow, error) {
 	byKind, rest := sorted(rows)
 	for k := range byKind {
 		for todo := byKind[k]; len(todo) > 0; {

@@ -194,10 +194,7 @@ func (tx *Tx) addPools(ctx context.Context, sims []SIMFacts) error {
 		if !s.Facts.EverPlanned { // a pool is no plan
 			continue
 		}
-		a := Asset{SIMID: s.ID}
-		if s.DeviceID != 0 {
-			a = Asset{DeviceID: s.DeviceID}
-		}
+		a := AssetOf(s.ID, s.DeviceID)
 		assets = append(assets, a)
 		byAsset[a] = append(byAsset[a], i)
 	}

@@ -30,6 +30,8 @@ type keptTable struct {
 	drop string
 	// batch bounds one statement; 0: retentionBatch.
 	batch int
+	// with is a table whose rows go with this one's; empty: none.
+	with string
 }
 
 const retentionBatch = 10_000
@@ -43,7 +45,7 @@ const retentionBatch = 10_000
 var keptTables = []keptTable{
 	{name: "command_record", defaultDays: KeepForGood, leastDays: 31},
 	{name: "usage_day", defaultDays: 762, leastDays: 62},
-	{name: "command", defaultDays: 180, leastDays: 35,
+	{name: "command", defaultDays: 180, leastDays: 35, with: "attempt",
 		oldest: `SELECT created_at FROM command ORDER BY id LIMIT 1`},
 	{name: "event", defaultDays: 400, leastDays: 35,
 		oldest: `SELECT at FROM event ORDER BY id LIMIT 1`,
@@ -60,7 +62,7 @@ var keptTables = []keptTable{
 		oldest: `SELECT min(finished_at) FROM account_evaluation`,
 		drop: `DELETE FROM account_evaluation WHERE ctid = ANY (ARRAY(
 			SELECT ctid FROM account_evaluation WHERE finished_at < $1 LIMIT $2))`},
-	{name: "bulk_action", defaultDays: 400, leastDays: 35, batch: 5, // each with up to 100,000 items
+	{name: "bulk_action", defaultDays: 400, leastDays: 35, batch: 5, with: "bulk_item", // each with up to 100,000 of them
 		oldest: `SELECT min(finished_at) FROM bulk_action`,
 		drop: `DELETE FROM bulk_action WHERE ctid = ANY (ARRAY(
 			SELECT ctid FROM bulk_action WHERE finished_at < $1 LIMIT $2))`},
@@ -194,10 +196,8 @@ func (s *Store) Retentions(ctx context.Context, at time.Time) ([]Retention, Rete
 			}
 			r.OldestAt = timeOf(oldest)
 		}
-		for with, name := range map[string]string{"command": "attempt", "bulk_action": "bulk_item"} {
-			if k.name == with {
-				tables = append(tables, name)
-			}
+		if k.with != "" {
+			tables = append(tables, k.with)
 		}
 		if err := s.pool.QueryRow(ctx, `SELECT coalesce(sum(pg_total_relation_size(name::regclass)), 0)::bigint FROM unnest($1::text[]) name`, tables).Scan(&r.Bytes); err != nil {
 			return nil, run, fmt.Errorf("retention of %s: %w", k.name, err)

@@ -17,6 +17,14 @@ type Asset struct {
 	DeviceID simwarden.DeviceID
 }
 
+// AssetOf is what plans for a SIM are bought for: its device where it is in one.
+func AssetOf(sim simwarden.SIMID, device simwarden.DeviceID) Asset {
+	if device != 0 {
+		return Asset{DeviceID: device}
+	}
+	return Asset{SIMID: sim}
+}
+
 // ErrImportedBefore says that a subscription with this import reference is there already.
 var ErrImportedBefore = errors.New("imported before")
 
@@ -51,14 +59,13 @@ func subscriptions(ctx context.Context, db execer, rest string, args ...any) ([]
 	return out, rows.Err()
 }
 
-// AssetOfSIM is what plans for a SIM are bought for: its device where it is in one.
+// AssetOfSIM is AssetOf for a SIM as it is stored.
 func (tx *Tx) AssetOfSIM(ctx context.Context, id simwarden.SIMID) (Asset, error) {
-	var a Asset
-	err := one(tx.QueryRow(ctx, `SELECT CASE WHEN device_id IS NULL THEN id ELSE 0 END, coalesce(device_id, 0) FROM sim WHERE id = $1`, id), &a.SIMID, &a.DeviceID)
-	if err != nil {
-		return a, fmt.Errorf("sim %d: %w", id, err)
+	var device simwarden.DeviceID
+	if err := one(tx.QueryRow(ctx, `SELECT coalesce(device_id, 0) FROM sim WHERE id = $1`, id), &device); err != nil {
+		return Asset{}, fmt.Errorf("sim %d: %w", id, err)
 	}
-	return a, nil
+	return AssetOf(id, device), nil
 }
 
 // LockAsset locks what is bought and ended for an asset, so that purchases, lapses and resets of

@@ -39,12 +39,12 @@ const (
 		FROM unnest($6::bigint[], $7::timestamptz[]) AS v (sim_id, due_at)
 		WHERE p.sim_id = v.sim_id AND p.settled AND p.state = $9 AND p.extended = $10 AND p.pending = $11 AND p.state_read_at <= $8`
 	// And where their ids lie close together, as those of SIMs that were added and are listed in one
-	// order do: a walk along the ids from $10 to $11 costs a third less than to find one after the
+	// order do: a walk along the ids from $11 to $12 costs a third less than to find one after the
 	// other. The due times stand at their SIMs' places; time's zero value is at the others.
 	touchRange = `
-		UPDATE poll_state p SET state_read_at = $7, state_due_at = ($6::timestamptz[])[p.sim_id - $10 + 1]
-		WHERE p.sim_id BETWEEN $10 AND $11 AND ($6::timestamptz[])[p.sim_id - $10 + 1] > '0001-01-01 00:00:00+00'
-		  AND p.settled AND p.state = $8 AND p.extended = $9 AND p.pending = $12 AND p.state_read_at <= $7`
+		UPDATE poll_state p SET state_read_at = $7, state_due_at = ($6::timestamptz[])[p.sim_id - $11 + 1]
+		WHERE p.sim_id BETWEEN $11 AND $12 AND ($6::timestamptz[])[p.sim_id - $11 + 1] > '0001-01-01 00:00:00+00'
+		  AND p.settled AND p.state = $8 AND p.extended = $9 AND p.pending = $10 AND p.state_read_at <= $7`
 	touchUsage = `
 		UPDATE poll_state p SET usage_read_at = v.read_at, usage_true_at = v.true_at, usage_due_at = v.due_at
 		FROM unnest($6::bigint[], $7::timestamptz[], $8::timestamptz[], $9::timestamptz[], $10::bigint[], $11::timestamptz[])
@@ -93,7 +93,7 @@ func rangeArgs(args []any, rows []PollRow, first, last simwarden.SIMID) []any {
 		dues[r.SIMID-first] = r.DueAt
 	}
 	state := rows[0].Reading.State
-	return append(args, dues, earliest(rows), string(state.State), string(state.Extended), first, last, state.Pending)
+	return append(args, dues, earliest(rows), string(state.State), string(state.Extended), state.Pending, first, last)
 }
 
 // earliest is an instant that all rows may be given: a reading is never made out to be fresher than
