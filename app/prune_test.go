@@ -27,7 +27,7 @@ func TestANodeKeepsItsTablesInOrder(t *testing.T) {
 	stat := func(daysAgo int) store.CallStat {
 		return store.CallStat{MinuteAt: minute.AddDate(0, 0, -daysAgo), AccountID: 1, Operation: simwarden.OpQueryState, Purpose: simwarden.PurposePoll, Outcome: "ok", Calls: 1}
 	}
-	if err := s.AddCallStats(t.Context(), []store.CallStat{stat(36), stat(34)}); err != nil {
+	if err := s.AddCallStats(t.Context(), store.CallStatFlush{Writer: "node", Number: 1, Stats: []store.CallStat{stat(36), stat(34)}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Raise(t.Context(), store.Alert{Kind: store.AlertPartition, Key: "partition:usage_day", Message: "none ahead"}); err != nil {

@@ -114,7 +114,7 @@ func (w *world) bury() {
 				w.failf("%s ended by itself, with %v", n.name, err)
 			}
 			w.mu.Lock()
-			w.killed, w.lost = append(w.killed, time.Now()), append(w.lost, time.Now())
+			w.killed = append(w.killed, time.Now())
 			w.mu.Unlock()
 		default:
 		}
@@ -183,7 +183,7 @@ func (w *world) hit(n *node, point string) {
 	if a.How == paused {
 		n.stood = time.Now()
 	}
-	if a.How == killed || cut {
+	if a.How == killed {
 		w.lost = append(w.lost, time.Now())
 		if w.paused[n].After(time.Now()) { // with a request that it has not counted yet
 			w.lost = append(w.lost, n.stood)

@@ -49,7 +49,7 @@ type world struct {
 	mu     sync.Mutex
 	armed  *arming
 	killed []time.Time // when another node starts in the place of one that was killed
-	lost   []time.Time // when nodes were killed or cut off from the database, with counts that they had in memory (V8)
+	lost   []time.Time // when nodes were killed with counts that they had in memory (V8)
 	paused map[*node]time.Time
 }
 

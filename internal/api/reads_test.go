@@ -98,7 +98,7 @@ func TestG9StatisticsGoOnFromACursor(t *testing.T) {
 			stats = append(stats, store.CallStat{MinuteAt: noon.Add(time.Duration(i-10) * time.Minute), AccountID: a.ID, Operation: "query_state", Purpose: "poll", Outcome: op, Calls: int64(i + 1)})
 		}
 	}
-	if err := w.store.AddCallStats(t.Context(), stats); err != nil {
+	if err := w.store.AddCallStats(t.Context(), store.CallStatFlush{Writer: "node", Number: 1, Stats: stats}); err != nil {
 		t.Fatal(err)
 	}
 	rows, path := 0, "/api/v1/statistics?limit=4"

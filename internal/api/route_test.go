@@ -250,7 +250,7 @@ func TestStatisticsAreOfTheAskedMinutes(t *testing.T) {
 		stat.MinuteAt = noon.Add(-ago)
 		stats = append(stats, stat)
 	}
-	if err := w.store.AddCallStats(t.Context(), stats); err != nil {
+	if err := w.store.AddCallStats(t.Context(), store.CallStatFlush{Writer: "node", Number: 1, Stats: stats}); err != nil {
 		t.Fatal(err)
 	}
 	for query, want := range map[string]int{

@@ -42,9 +42,9 @@ type Input struct {
 	UsedBytes func(iccid string, at time.Time) (int64, bool)
 	// CountsWritten says that no node has counts of requests in memory any more; otherwise V8 is left out.
 	CountsWritten bool
-	// LostAt are the instants at which nodes were lost with the counts that they had in memory, of as long
-	// before as LostCounts says, or their connections to the database, so that they may have written the
-	// same counts again (V8).
+	// LostAt are the instants at which nodes were killed with the counts that they had in memory, of as long
+	// before as LostCounts says (V8). A node that loses its connections to the database loses no count, and
+	// writes none twice.
 	LostAt     []time.Time
 	LostCounts time.Duration
 	// LimitsSince is since when the limit groups have been as they are; zero: from the first line on (V7).

@@ -63,6 +63,7 @@ func TestV8CountersAreTheCarriers(t *testing.T) {
 		{"V8: counts may have gone with the node that was lost just after", arrived(9, ok(5)), "", lost},
 		{"V8: but not those of before", arrived(9, ok(2)), "V8", lost},
 		{"V8: nor those of after", arrived(20, ok(10)), "V8", lost},
+		{"V8: a node that was killed counts nothing twice", arrived(9, ok(10)), "V8", lost},
 		{"V8: a command's request", sent(simwarden.SceneUsageCheck, "reading", func(b *books) { b.counted(suspend, command, "ok", 1) }), "", written},
 		{"V8: a person's click", sent(simwarden.SceneManual, "person", func(b *books) { b.counted(suspend, manual, "ok", 1) }), "", written},
 		{"V8: a bulk action is no person's click", sent(simwarden.SceneManual, "bulk", func(b *books) { b.counted(suspend, manual, "ok", 1) }), "V8", written},

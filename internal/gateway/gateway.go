@@ -66,6 +66,8 @@ const (
 	flushEvery     = 5 * time.Second
 	// stopBound is how long the last flush may take after Run's context has ended.
 	stopBound = 5 * time.Second
+	// flushPause is between its tries where the database cannot be written.
+	flushPause = 200 * time.Millisecond
 )
 
 // Gateway sends for all accounts of a node. It is used from many goroutines.
@@ -141,7 +143,8 @@ func (g *Gateway) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopBound)
 			defer cancel()
-			g.flush(last)
+			for !g.flush(last) && g.clock.Sleep(last, flushPause) == nil { // a connection may break just now
+			}
 			g.clients.close()
 			return nil
 		case <-reload.C():
@@ -157,10 +160,12 @@ func (g *Gateway) Run(ctx context.Context) error {
 	}
 }
 
-func (g *Gateway) flush(ctx context.Context) {
-	if err := g.meter.flush(ctx); err != nil && ctx.Err() == nil {
+func (g *Gateway) flush(ctx context.Context) (written bool) {
+	err := g.meter.flush(ctx)
+	if err != nil && ctx.Err() == nil {
 		g.log.Error("gateway: call statistics could not be written", "error", err)
 	}
+	return err == nil
 }
 
 // Flush writes the statistics gathered so far.

@@ -3,6 +3,7 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -48,7 +49,8 @@ type statKey struct {
 
 type statCount struct{ calls, latencyMS int64 }
 
-// maxStatRows bounds what is kept while the database cannot be written: the oldest goes first.
+// maxStatRows bounds what is kept, besides the flush that is under way, while the database cannot be
+// written: the oldest goes first.
 const maxStatRows = 20_000
 
 // meter counts calls for Prometheus and for the database (G9).
@@ -64,10 +66,13 @@ type meter struct {
 	counts map[statKey]statCount
 
 	flushing sync.Mutex
+	// flushed is the latest flush, guarded by flushing; it has counts while it is not known to be written,
+	// and is then given again as it was.
+	flushed store.CallStatFlush
 }
 
 func newMeter(s *store.Store, c clock.Clock, log *slog.Logger, reg prometheus.Registerer) (*meter, error) {
-	m := &meter{store: s, clock: c, log: log, counts: map[statKey]statCount{},
+	m := &meter{store: s, clock: c, log: log, counts: map[statKey]statCount{}, flushed: store.CallStatFlush{Writer: rand.Text()},
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "simwarden_carrier_calls_total",
 			Help: "HTTP attempts to carriers, and calls that were held back, by outcome."}, []string{"account", "operation", "purpose", "outcome"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "simwarden_carrier_call_seconds",
@@ -129,10 +134,32 @@ func (m *meter) dropOldest() {
 	m.log.Error("gateway: call statistics are lost, the database cannot be written", "rows", before-len(m.counts))
 }
 
-// flush adds what was counted to the database, and keeps it for the next time where that fails.
+// flush adds what was counted to the database, and keeps it for the next time where that fails. A flush
+// that may have been written is given again as it is before any other: the database knows its number, and
+// counts it once (V8).
 func (m *meter) flush(ctx context.Context) error {
 	m.flushing.Lock()
 	defer m.flushing.Unlock()
+	if len(m.flushed.Stats) > 0 {
+		if err := m.write(ctx); err != nil {
+			return err
+		}
+	}
+	m.flushed.Number, m.flushed.Stats = m.flushed.Number+1, m.take()
+	return m.write(ctx)
+}
+
+// write needs flushing held.
+func (m *meter) write(ctx context.Context) error {
+	if err := m.store.AddCallStats(ctx, m.flushed); err != nil {
+		return err
+	}
+	m.flushed.Stats = nil
+	return nil
+}
+
+// take gives what was counted since it was taken last, in the order of its keys.
+func (m *meter) take() []store.CallStat {
 	m.mu.Lock()
 	taken := m.counts
 	m.counts = make(map[statKey]statCount, len(taken))
@@ -146,11 +173,5 @@ func (m *meter) flush(ctx context.Context) error {
 		return cmp.Or(a.MinuteAt.Compare(b.MinuteAt), cmp.Compare(a.AccountID, b.AccountID), cmp.Compare(a.Operation, b.Operation),
 			cmp.Compare(a.Purpose, b.Purpose), cmp.Compare(a.Outcome, b.Outcome))
 	})
-	err := m.store.AddCallStats(ctx, rows)
-	if err != nil {
-		for key, n := range taken {
-			m.put(key, n)
-		}
-	}
-	return err
+	return rows
 }

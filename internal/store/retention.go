@@ -56,7 +56,8 @@ var keptTables = []keptTable{
 			SELECT ctid FROM evaluation_request WHERE done_at < $1 ORDER BY done_at LIMIT $2))`},
 	{name: "call_stat", defaultDays: 35, leastDays: 1,
 		oldest: `SELECT minute_at FROM call_stat ORDER BY minute_at LIMIT 1`,
-		drop: `DELETE FROM call_stat WHERE ctid = ANY (ARRAY(
+		// A writer that has been silent for as long has ended: each process is another.
+		drop: `WITH silent AS (DELETE FROM call_stat_writer WHERE written_at < $1) DELETE FROM call_stat WHERE ctid = ANY (ARRAY(
 			SELECT ctid FROM call_stat WHERE minute_at < $1 ORDER BY minute_at LIMIT $2))`},
 	{name: "account_evaluation", defaultDays: 90, leastDays: 7,
 		oldest: `SELECT min(finished_at) FROM account_evaluation`,

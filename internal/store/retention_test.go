@@ -196,7 +196,7 @@ func TestRetentionTakesNothingThatIsNeeded(t *testing.T) {
 	q.exec(`INSERT INTO bulk_item (bulk_id, sim_id) SELECT id, $1 FROM bulk_action`, sims[0])
 	q.exec(`INSERT INTO account_evaluation (account_id, scene, until_id, total, asked_by, asked_at, finished_at) VALUES ($1, 'x', 1, 1, '', $2, NULL), ($1, 'y', 1, 1, '', $2, $2)`, q.account.ID, begun)
 	q.exec(`INSERT INTO audit (at, actor, action) VALUES ($1, 'test', 'test')`, begun)
-	if err := q.store.AddCallStats(t.Context(), []store.CallStat{{MinuteAt: begun, AccountID: 1, Operation: simwarden.OpQueryState, Purpose: simwarden.PurposePoll, Outcome: "ok", Calls: 1}}); err != nil {
+	if err := q.store.AddCallStats(t.Context(), store.CallStatFlush{Writer: "node", Number: 1, Stats: []store.CallStat{{MinuteAt: begun, AccountID: 1, Operation: simwarden.OpQueryState, Purpose: simwarden.PurposePoll, Outcome: "ok", Calls: 1}}}); err != nil {
 		t.Fatal(err)
 	}
 

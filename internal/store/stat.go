@@ -20,26 +20,44 @@ type CallStat struct {
 	LatencyMS int64               `json:"latency_ms"` // the sum over the calls
 }
 
-// AddCallStats adds the counts to those that are there. Each key may occur once in stats. Give
-// them in one order everywhere, by key, so that two nodes do not wait for each other.
-func (s *Store) AddCallStats(ctx context.Context, stats []CallStat) error {
-	if len(stats) == 0 {
+// CallStatFlush is what one writer, the meter of one process, adds to the counts at one time. Writer is
+// another for every process, Number grows with each flush: what did not hear whether it was written is
+// given again with the same number, and is added once all the same (V8).
+type CallStatFlush struct {
+	Writer string
+	Number int64
+	Stats  []CallStat
+}
+
+// AddCallStats adds the counts to those that are there, once for each number of a writer. Each key may
+// occur once in a flush. Give them in one order everywhere, by key, so that two nodes do not wait for
+// each other.
+func (s *Store) AddCallStats(ctx context.Context, f CallStatFlush) error {
+	if len(f.Stats) == 0 {
 		return nil
 	}
-	minutes, accounts := make([]time.Time, len(stats)), make([]int64, len(stats))
-	ops, purposes, outcomes := make([]string, len(stats)), make([]string, len(stats)), make([]string, len(stats))
-	calls, latencies := make([]int64, len(stats)), make([]int64, len(stats))
-	for i, c := range stats {
+	n := len(f.Stats)
+	minutes, accounts := make([]time.Time, n), make([]int64, n)
+	ops, purposes, outcomes := make([]string, n), make([]string, n), make([]string, n)
+	calls, latencies := make([]int64, n), make([]int64, n)
+	for i, c := range f.Stats {
 		minutes[i], accounts[i] = c.MinuteAt, int64(c.AccountID)
 		ops[i], purposes[i], outcomes[i] = string(c.Operation), string(c.Purpose), c.Outcome
 		calls[i], latencies[i] = c.Calls, c.LatencyMS
 	}
+	// One statement: the number and the counts commit together. Where the same flush is still under way
+	// on a connection that was lost, this one waits for the writer's row, and then sees its number.
 	_, err := s.pool.Exec(ctx, `
+		WITH mine AS (
+			INSERT INTO call_stat_writer AS w (writer, number, written_at) VALUES ($8, $9, $10)
+			ON CONFLICT (writer) DO UPDATE SET number = excluded.number, written_at = excluded.written_at WHERE w.number < excluded.number
+			RETURNING 1)
 		INSERT INTO call_stat AS c (minute_at, account_id, operation, purpose, outcome, calls, latency_ms)
 		SELECT * FROM unnest($1::timestamptz[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[])
+		WHERE EXISTS (SELECT FROM mine)
 		ON CONFLICT (minute_at, account_id, operation, purpose, outcome)
 		DO UPDATE SET calls = c.calls + excluded.calls, latency_ms = c.latency_ms + excluded.latency_ms`,
-		minutes, accounts, ops, purposes, outcomes, calls, latencies)
+		minutes, accounts, ops, purposes, outcomes, calls, latencies, f.Writer, f.Number, s.Now())
 	if err != nil {
 		return fmt.Errorf("add call statistics: %w", err)
 	}

@@ -15,8 +15,13 @@ func TestCallStatsAddUp(t *testing.T) {
 	row := store.CallStat{MinuteAt: minute, AccountID: 7, Operation: simwarden.OpQueryState, Purpose: simwarden.PurposePoll, Outcome: "ok", Calls: 3, LatencyMS: 40}
 	later := row
 	later.MinuteAt = minute.Add(time.Minute)
-	for _, rows := range [][]store.CallStat{{row, later}, {row}, nil} {
-		if err := s.AddCallStats(t.Context(), rows); err != nil {
+	for _, f := range []store.CallStatFlush{
+		{Writer: "one", Number: 1, Stats: []store.CallStat{row, later}},
+		{Writer: "two", Number: 1, Stats: []store.CallStat{row}},
+		{Writer: "two", Number: 2},
+		{Writer: "one", Number: 1, Stats: []store.CallStat{row, later}}, // whose answer was lost (V8)
+	} {
+		if err := s.AddCallStats(t.Context(), f); err != nil {
 			t.Fatal(err)
 		}
 	}
