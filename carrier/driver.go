@@ -163,11 +163,35 @@ type RealNameReader interface {
 	RealName(ctx context.Context, sim SIMRef) (simwarden.Reading, error)
 }
 
-// LimitSetter is an optional capability: hold a data limit at the carrier (P8, operation
-// set_threshold). UnlimitedBytes removes it. Limit reads it back.
+// LimitSetter is an optional capability: hold data limits at the carrier, at which the carrier stops a
+// SIM by itself (P8, operation set_threshold). A limit is in terms of the carrier's usage counter: bytes
+// of its running period, a whole number of Info.Limit.UnitBytes. Only limits that simwarden has made are
+// seen and touched; those that operators made themselves are left alone.
 type LimitSetter interface {
-	SetLimit(ctx context.Context, sim SIMRef, limitBytes int64) error
-	Limit(ctx context.Context, sim SIMRef) (limitBytes int64, err error)
+	// Limits reads all limits of ours that the account holds. A SIM may have two, where a request was
+	// carried out that nobody heard of.
+	Limits(ctx context.Context) ([]Limit, error)
+	// SetLimit sends one request: it changes the limit of the handle or, where that is empty, makes one.
+	// The caller knows by Limits that there is none: making one twice leaves two.
+	SetLimit(ctx context.Context, sim SIMRef, handle string, limitBytes int64) (Limit, error)
+	// RemoveLimit takes the limit of the handle away; one that is gone already is no error.
+	RemoveLimit(ctx context.Context, handle string) error
+}
+
+// Limit is a data limit that a carrier holds for a SIM.
+type Limit struct {
+	Key        string // the carrier's own name for the SIM
+	Handle     string // the carrier's name for the limit
+	LimitBytes int64
+	// Altered says that somebody has changed it otherwise than in its bytes, as by switching it off: it
+	// is to be set again whatever its bytes are.
+	Altered bool
+}
+
+// LimitInfo says what data limits a carrier can hold.
+type LimitInfo struct {
+	UnitBytes int64 // the size of the carrier's unit in bytes; 0: it holds none
+	MostBytes int64 // the largest limit; more than that is no limit
 }
 
 // JobFollower is an optional capability: what became of an accepted command (operation query_job).
@@ -200,7 +224,9 @@ type Info struct {
 	// TrafficStates are the states that carry traffic at this carrier.
 	TrafficStates []simwarden.State
 	Usage         UsageInfo
-	Quotas        []Quota
+	// Limit is what data limits the carrier holds for a SIM (P8); zero: none.
+	Limit  LimitInfo
+	Quotas []Quota
 	// MaxConcurrent is how many calls the carrier takes at a time; 0: not declared.
 	MaxConcurrent int
 	// PerSIMGap is the least time between calls for one SIM; 0: none. PerSIMGapOn are the

@@ -63,6 +63,7 @@ type Account struct {
 	// byNumber finds by MSISDN and by IMSI, for carriers that take those too.
 	byNumber map[string]*sim
 	creds    map[string]string
+	limited  map[*sim]bool // those with a data limit
 }
 
 // Name is the account's name.
@@ -120,6 +121,7 @@ func (a *Account) ExpireTokens() { a.session.ExpireTokens() }
 // SIM tells the truth about one SIM, found by ICCID or by the carrier's key.
 func (a *Account) SIM(iccid string) (SIMTruth, bool) {
 	now := a.world.settle()
+	a.stopAtLimits()
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	s := a.find(iccid)

@@ -55,6 +55,13 @@ type (
 	limited interface{ Limits() Limits }
 	// zoned: the carrier counts usage by months of this zone, not of UTC.
 	zoned interface{ Zone() *time.Location }
+	// acting: a session that changes more than SIMs' states does so here, once a request is let through,
+	// so that faults that act and then fail meet it. A problem says why it did not act.
+	acting interface {
+		Act(req *Request, now time.Time) *Problem
+	}
+	// limiting: a session that holds data limits can lose those of a SIM (LimitDrop).
+	limiting interface{ DropLimits(iccid string) }
 	// refusesRepeats: a change to the state that the SIM is in already is refused (ProblemAlready).
 	refusesRepeats interface{ RefusesRepeats(from, to string) bool }
 )

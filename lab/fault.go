@@ -23,6 +23,7 @@ const (
 	ActTwice     = "act_twice"      // F22: acts twice on one request
 	ResetBefore  = "reset_before"   // resets the connection without having acted
 	Fail5xx      = "fail_5xx"       // answers Status (500) without having acted
+	LimitDrop    = "limit_drop"     // a change of state drops the SIM's data limits without a word
 	StaleRead    = "stale_read"     // F31: answers as it was Seconds (60) ago
 	Throttle     = "throttle"       // F26: 429; Variant none, seconds, date, nonsense, past, year
 	Garbage      = "garbage"        // F24: Variant html, empty, truncated, bom, gbk, wrong_type, trailing
@@ -72,6 +73,7 @@ var (
 		ActLate:      {phase: phaseAct, kinds: changesOnly, seconds: 30},
 		LieOK:        {phase: phaseAct, kinds: changesOnly},
 		ActTwice:     {phase: phaseAct, kinds: changesOnly},
+		LimitDrop:    {phase: phaseRead, kinds: changesOnly},
 		ResetBefore:  {phase: phaseDoor},
 		Fail5xx:      {phase: phaseDoor},
 		StaleRead:    {phase: phaseRead, kinds: reading, seconds: 60},

@@ -60,6 +60,7 @@ func (w *World) serve(rw http.ResponseWriter, r *http.Request, a *Account, path 
 		return // not a complete request: the log has only those
 	}
 	w.settle()
+	a.stopAtLimits()
 	x := &exchange{world: w, a: a, rw: rw, r: r, req: a.session.Parse(r, path, body)}
 	conn, _ := r.Context().Value(connKey{}).(uint64)
 	x.line = LogLine{Seq: w.seq.Add(1), Conn: conn, RequestID: clip(r.Header.Get("X-Request-Id"), 128),
@@ -150,6 +151,15 @@ func (x *exchange) work(dst []byte) (reply Reply, ended bool) {
 		out = x.read()
 	case KindList:
 		out = x.list()
+	default:
+		if s, ok := x.a.session.(acting); ok {
+			if problem := s.Act(&x.req, out.Now); problem != nil {
+				return x.problem(dst, *problem), false
+			}
+		}
+	}
+	if x.fault(LimitDrop) != nil {
+		x.a.DropLimits(x.sim.card.ICCID)
 	}
 	if f := x.fault(ActThenHang, ActThenReset, ActThen5xx, ActLate); f != nil {
 		switch f.Name {

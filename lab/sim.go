@@ -34,6 +34,8 @@ type SIMTruth struct {
 	UsageBytes    int64    `json:"usage_bytes"`
 	LifetimeBytes int64    `json:"lifetime_bytes"`
 	Changes       []Change `json:"changes,omitempty"`
+	// LimitBytes is the usage of the month at which the carrier stops the SIM by itself; 0: never.
+	LimitBytes int64 `json:"limit_bytes,omitempty"`
 	// Executions counts the changes that requests have made, repeated ones too.
 	Executions int `json:"executions"`
 }
@@ -58,6 +60,7 @@ type sim struct {
 	// pending is the change that was taken and is not done, shown as pending; nil for none.
 	pending    *laterChange
 	executions int32
+	limitBytes int64 // 0: none
 	realName   string
 	lastCallAt time.Time // for PerSIMGap; guarded by the account's limiter
 }
@@ -129,6 +132,7 @@ func (s *sim) truth(a *Account, now time.Time) SIMTruth {
 		UsageBytes:    s.between(a, a.monthStart(now), now, now),
 		LifetimeBytes: s.total(a, now),
 		Executions:    int(s.executions),
+		LimitBytes:    s.limitBytes,
 	}
 	if s.pending != nil {
 		t.PendingRaw = a.words[s.pending.word].Raw

@@ -67,7 +67,7 @@ type check struct {
 // Run runs every check as a subtest that names its rule. Checks of what the driver cannot do are
 // left out of the run, not skipped.
 func Run(t *testing.T, s Suite) {
-	for _, checks := range [][]check{declarations(), states(), commands(), reads(s), batches(s), jobs(s), faults(s), secrets(), tokens(s)} {
+	for _, checks := range [][]check{declarations(), states(), commands(), reads(s), batches(s), jobs(s), limits(s), faults(s), secrets(), tokens(s)} {
 		for _, c := range checks {
 			t.Run(c.name, func(t *testing.T) { c.do(t, s) })
 		}

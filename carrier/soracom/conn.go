@@ -23,6 +23,7 @@ var (
 	_ carrier.Resolver    = (*conn)(nil)
 	_ carrier.Lister      = (*conn)(nil)
 	_ carrier.UsageReader = (*conn)(nil)
+	_ carrier.LimitSetter = (*conn)(nil)
 )
 
 // State reads a SIM by its simId, or searches it by ICCID where that is not known.
@@ -68,23 +69,28 @@ func (c *conn) change(ctx context.Context, op simwarden.Operation, sim carrier.S
 	if err != nil {
 		return carrier.Result{}, err
 	}
-	ans, err := c.send(ctx, op, http.MethodPost, "/sims/"+sim.Key+verb, nil, tok)
+	ans, err := c.send(ctx, op, http.MethodPost, "/sims/"+sim.Key+verb, nil, nil, tok)
 	if err != nil {
 		return carrier.Result{}, err
 	}
 	if !ans.OK() {
-		e := ans.Refusal(op, c.secrets(tok)...)
-		if ans.Status == http.StatusUnauthorized {
-			c.tokens.drop(tok) // the next attempt logs in anew; this one is over (C4)
-			e.TokenExpired = !fresh
-		}
-		return carrier.Result{}, e
+		return carrier.Result{}, c.refused(op, ans, tok, fresh)
 	}
 	reading, err := decodeOne(ans.Body, sim.Key)
 	if err != nil {
 		return carrier.Result{}, carrier.BadAnswer(op, ans.Status, err)
 	}
 	return carrier.Result{Outcome: carrier.Done, State: reading.State}, nil
+}
+
+// refused is the error of a request that is not sent again whatever the answer (C4).
+func (c *conn) refused(op simwarden.Operation, ans *carrier.Answer, tok *token, fresh bool) *carrier.Error {
+	e := ans.Refusal(op, c.secrets(tok)...)
+	if ans.Status == http.StatusUnauthorized {
+		c.tokens.drop(tok) // the next attempt logs in anew; this one is over
+		e.TokenExpired = !fresh
+	}
+	return e
 }
 
 // Probe lists one SIM: the smallest call that needs a token and the permission for lists.
@@ -167,7 +173,7 @@ func (c *conn) read(ctx context.Context, op simwarden.Operation, path string, qu
 		if err != nil {
 			return nil, err
 		}
-		ans, err := c.send(ctx, op, http.MethodGet, path, query, tok)
+		ans, err := c.send(ctx, op, http.MethodGet, path, query, nil, tok)
 		if err != nil {
 			return nil, err
 		}
@@ -184,10 +190,13 @@ func (c *conn) read(ctx context.Context, op simwarden.Operation, path string, qu
 	}
 }
 
-func (c *conn) send(ctx context.Context, op simwarden.Operation, method, path string, query url.Values, tok *token) (*carrier.Answer, error) {
-	req, err := c.request(ctx, method, path, query, nil)
+func (c *conn) send(ctx context.Context, op simwarden.Operation, method, path string, query url.Values, body io.Reader, tok *token) (*carrier.Answer, error) {
+	req, err := c.request(ctx, method, path, query, body)
 	if err != nil {
 		return nil, &carrier.Error{Operation: op, NotSent: true, Err: err}
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
 	}
 	req.Header.Set("X-Soracom-API-Key", tok.apiKey)
 	req.Header.Set("X-Soracom-Token", tok.value)

@@ -49,6 +49,7 @@ func (Driver) Info() carrier.Info {
 			// Statistics are gathered about every five minutes; two rounds are usual.
 			Lag: 10 * time.Minute,
 		},
+		Limit: carrier.LimitInfo{UnitBytes: limitUnitBytes, MostBytes: maxLimitUnits * limitUnitBytes},
 		// A change is made before its answer goes out; this is room for reads from a replica.
 		SettleTime: 5 * time.Second,
 		PageSize:   pageSize,

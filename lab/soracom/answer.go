@@ -22,6 +22,8 @@ func (s *session) Answer(dst []byte, req *lab.Request, out *lab.Outcome) lab.Rep
 	case logout:
 		s.logout(detail.apiKey)
 		return lab.Reply{Status: http.StatusNoContent}
+	case *handlerCall:
+		return detail.answer(dst)
 	}
 	switch {
 	case req.Kind == lab.KindList:

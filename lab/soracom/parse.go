@@ -64,6 +64,8 @@ func (s *session) Parse(r *http.Request, path string, body []byte) lab.Request {
 	case r.Method == http.MethodGet && len(parts) == 4 && strings.HasPrefix(path, "/stats/air/sims/"):
 		req.Kind, req.Operation, req.Key = lab.KindRead, simwarden.OpQueryUsage, parts[3]
 		parseStats(r.URL.Query(), &req, s.account.World().Now())
+	case parts[0] == "event_handlers":
+		parseHandlerCall(r, parts, body, &req)
 	default:
 		req.Problem = lab.ProblemNoSuchCall
 	}

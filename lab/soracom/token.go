@@ -24,6 +24,8 @@ type session struct {
 	mu     sync.Mutex
 	issued uint64
 	tokens map[string]token // by API key
+
+	handlers handlers
 }
 
 type token struct {
