@@ -70,9 +70,10 @@ type Error struct {
 	NotSent bool
 	// BadAnswer says that an answer came but was not understood (HTML, truncated, wrong JSON).
 	BadAnswer bool
-	// TokenExpired says that the carrier refused a token that it had given out earlier. The driver
-	// has dropped it and logs in anew at the next call, so that the credentials are not to blame
-	// yet: an account need not be stopped for it (G8).
+	// TokenExpired says that the carrier refused a change for a token that it had given out earlier. The
+	// driver has dropped it and logs in anew at the next call, so that the credentials are not to blame
+	// yet: an account need not be stopped for it (G8). A read never says so: it has repeated itself with
+	// another token before it gives up.
 	TokenExpired bool
 	// Err is the cause, where it was not an answer.
 	Err error

@@ -60,12 +60,11 @@ func (c *conn) read(ctx context.Context, op simwarden.Operation, call string, pa
 			return nil, nil, err
 		}
 		result, err := c.open(ans, op, tok)
-		if e := refused(err); e != nil {
+		if refused(err) != nil {
 			c.tokens.drop(tok)
 			if !fresh && !again {
 				continue
 			}
-			e.TokenExpired = !fresh
 		}
 		return result, ans, err
 	}

@@ -35,6 +35,9 @@ type account struct {
 	row     atomic.Pointer[store.Account]
 	stopped atomic.Pointer[stopped]
 	stops   atomic.Uint64 // counts stops, so that an older reading does not undo one
+	// tokenRefusedAt is when a change was last refused for its token, in Unix nanoseconds; 0 once another
+	// was taken.
+	tokenRefusedAt atomic.Int64
 
 	mu     sync.Mutex // held while opening
 	opened atomic.Pointer[opened]
@@ -92,6 +95,7 @@ func (a *account) set(row store.Account, stops uint64) {
 		a.stopped.CompareAndSwap(now, &stopped{because: row.StoppedBecause})
 	case now != nil && !now.unsaved && a.stops.Load() == stops:
 		if a.stopped.CompareAndSwap(now, nil) {
+			a.tokenRefusedAt.Store(0)
 			a.breaker.reset()
 		}
 	}
@@ -103,6 +107,7 @@ func (a *account) drop() {
 	defer a.mu.Unlock()
 	a.opened.Store(nil)
 	a.failed = openFailure{}
+	a.tokenRefusedAt.Store(0)
 	a.breaker.reset()
 }
 

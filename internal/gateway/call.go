@@ -65,6 +65,7 @@ type running struct {
 	account *account
 	opened  *opened
 	call    Call
+	renewed bool // see account.renewed, as the call began
 
 	mu       sync.Mutex
 	attempts []*attempt
@@ -143,7 +144,7 @@ func (g *Gateway) Do(ctx context.Context, id simwarden.AccountID, call Call, fn 
 	if err != nil {
 		return notReady(id, call.Operation, err)
 	}
-	r := &running{account: a, opened: o, call: call}
+	r := &running{account: a, opened: o, call: call, renewed: a.renewed()}
 	settle, held := a.admit(call)
 	if held != nil {
 		g.meter.add(a, call.Operation, call.Purpose, OutcomeStopped, 0)
@@ -165,6 +166,9 @@ func (g *Gateway) Do(ctx context.Context, id simwarden.AccountID, call Call, fn 
 	g.measure(r, e)
 	settle(resultOf(ctx, r, e))
 	if e == nil {
+		if call.Operation.ChangesState() {
+			a.tokenRefusedAt.Store(0)
+		}
 		return nil
 	}
 	if e.Class == carrier.ClassAuth {

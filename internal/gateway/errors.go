@@ -44,8 +44,11 @@ func (g *Gateway) finish(r *running, err error) *carrier.Error {
 	g.classify(r.opened.driver, &e)
 	if e.TokenExpired && e.Class == carrier.ClassAuth {
 		// A login that has run out is no wrong credential: the next attempt logs in anew, and the
-		// answer says that nothing was done.
-		e.Class = carrier.ClassTemporary
+		// answer says that nothing was done. What is refused again after that is one.
+		if e.TokenExpired = !r.renewed; e.TokenExpired {
+			e.Class = carrier.ClassTemporary
+			r.account.tokenRefusedAt.Store(g.clock.Now().UnixNano())
+		}
 	}
 	e.Message = clean(r.opened.redactor, e.Message)
 	e.Code = clean(r.opened.redactor, e.Code)

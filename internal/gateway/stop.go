@@ -15,6 +15,9 @@ const (
 	stoppedWait = time.Minute
 	// saveBound is how long the stop may take to be written.
 	saveBound = 5 * time.Second
+	// renewedFor is for how long after a change was refused for its token the next refusal of a change
+	// says that the token is not to blame: longer than an attempt waits for the one after it.
+	renewedFor = time.Hour
 )
 
 // admit says whether an account may be called now: settle takes what became of the call, or held
@@ -39,6 +42,14 @@ func (a *account) held(op simwarden.Operation) *carrier.Error {
 	}
 	return &carrier.Error{Account: a.id, Operation: op, Class: carrier.ClassStopped, NotSent: true, RetryAfter: stoppedWait,
 		Message: "the account's calls are stopped: " + s.because}
+}
+
+// renewed says whether a change has been refused for its token lately, so that its driver has got another,
+// and none was taken since: a call that begins now and is refused again is not refused for its token's age
+// (G8). Reads in between that are answered prove nothing: they may be all that is allowed.
+func (a *account) renewed() bool {
+	at := a.tokenRefusedAt.Load()
+	return at != 0 && a.gateway.clock.Now().Sub(time.Unix(0, at)) < renewedFor
 }
 
 // stop stops the account's calls at once, here and, through the database, on all nodes, and

@@ -18,7 +18,7 @@ import (
 	_ "github.com/simwarden/simwarden/lab/onelink"
 )
 
-// tokenRig is a carrier at which a login ends the one before, and two nodes that call it.
+// tokenRig is a carrier of one dialect, and two nodes that call it.
 type tokenRig struct {
 	*rig
 	world *lab.World
@@ -28,11 +28,17 @@ type tokenRig struct {
 	nodes []*Gateway
 }
 
+// newTokenRig has the carrier at which a login ends the one before.
 func newTokenRig(t *testing.T) *tokenRig {
+	t.Helper()
+	return newLabRig(t, "onelink")
+}
+
+func newLabRig(t *testing.T, dialect string) *tokenRig {
 	t.Helper()
 	r := &tokenRig{rig: newRig(t), world: lab.New(lab.Config{Seed: 34})}
 	var err error
-	if r.at, err = r.world.AddAccount(lab.AccountSpec{Name: "cmcc", Dialect: "onelink"}); err != nil {
+	if r.at, err = r.world.AddAccount(lab.AccountSpec{Name: dialect, Dialect: dialect}); err != nil {
 		t.Fatal(err)
 	}
 	for range 8 {
@@ -53,7 +59,7 @@ func newTokenRig(t *testing.T) *tokenRig {
 		}
 	})
 	r.tx(func(tx *store.Tx) error {
-		r.row, err = tx.AddAccount(t.Context(), store.Account{Name: "cmcc", Driver: "onelink", BaseURL: r.at.BaseURL(server.URL)})
+		r.row, err = tx.AddAccount(t.Context(), store.Account{Name: dialect, Driver: dialect, BaseURL: r.at.BaseURL(server.URL)})
 		return err
 	})
 	r.credentials(r.at.Credentials())
