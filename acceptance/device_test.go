@@ -192,8 +192,7 @@ func TestS20TheDevicesPollingIsPausedAndItsPlanEnds(t *testing.T) {
 			t.Fatal("the device's polling was paused already")
 		}
 		for _, c := range cards {
-			w.must(w.carrier.AddUsage(c.iccid, 2*allowance))
-			w.uses(c, 2*allowance)
+			w.spends(c, 2*allowance)
 			w.evaluated(c, simwarden.SceneUsageCheck, 0)
 		}
 		if n := w.count(`SELECT count(*) FROM subscription WHERE id = $1 AND used_bytes >= allowance_bytes`, b.ID); n != 1 {
@@ -207,6 +206,71 @@ func TestS20TheDevicesPollingIsPausedAndItsPlanEnds(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Nothing but the reading of one SIM tells that the device's data has come to an end: the others are not read
+// and no periodic pass comes by.
+func TestE8ADeviceThatUsesUpItsPlanStopsWithAllItsSIMs(t *testing.T) {
+	eachCarrier(t, func(t *testing.T, driver string) {
+		w := newWorld(t, driver, seldom)
+		w.run(rarely)
+		d, cards := w.fitted(3)
+		b := w.buyForDevice(d, w.plan(time.Hour, allowance))
+		read, other, paused := cards[0], cards[1], cards[2]
+		w.pause(paused)
+		asked := func() int {
+			return w.count(`SELECT count(*) FROM evaluation_request WHERE device_id = $1 AND scene = 'usage_check'`, d.ID)
+		}
+		w.spends(read, allowance-1)
+		if n := asked(); n != 0 {
+			t.Errorf("the device is asked about %d times while it has data", n)
+		}
+		w.spends(read, 1)
+		for _, c := range []card{read, other} {
+			w.only(c, simwarden.DirectionSuspend, simwarden.SceneUsageCheck, simwarden.ReasonDataExhausted)
+			w.suspended(c)
+		}
+		w.spends(other, 10)
+		if n := asked(); n != 1 {
+			t.Errorf("the device is asked about %d times, want once: its data came to an end once", n)
+		}
+		w.unchanged(paused, "S4: its polling is paused")
+
+		w.tx(func(ctx context.Context, tx *store.Tx) error { return plans.Refund(ctx, tx, b.ID, anna, "acceptance") })
+		w.only(paused, simwarden.DirectionSuspend, simwarden.SceneRefunded, simwarden.ReasonNoPlan)
+		w.evaluated(paused, simwarden.SceneRefunded, b.ID)
+		w.suspended(paused)
+	})
+}
+
+func TestL6ADeviceThatHasDrawnItsCapStopsWithAllItsSIMs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "soracom", seldom)
+	w.run(rarely)
+	d, cards := w.fitted(2)
+	w.buyForDevice(d, w.plan(time.Hour, ownBytes))
+	alone, _ := w.running(time.Hour, ownBytes)
+	w.share(simwarden.PoolOverCap, 4*ownBytes, alone)
+	_, err := w.person().AddPoolMembers(w.ctx, "meters", api.Candidates{Devices: []string{d.IMEI}}, nil, anna)
+	w.must(err)
+	w.spends(alone, ownBytes+poolBytes)
+	w.poolJudged(simwarden.SceneUsageCheck)
+	w.spends(cards[0], 5*ownBytes-1)
+	w.evaluated(cards[1], simwarden.ScenePeriodic, 0)
+	for _, c := range cards {
+		w.unchanged(c, "below its cap")
+	}
+	w.spends(cards[0], 1)
+	for _, c := range cards {
+		w.stops(c)
+	}
+}
+
+// spends has the SIM use data, and takes in a reading of it.
+func (w *world) spends(c card, bytes int64) {
+	w.t.Helper()
+	w.must(w.carrier.AddUsage(c.iccid, bytes))
+	w.uses(c, bytes)
 }
 
 // uses takes in a reading of the SIM's usage, as from a list that names every SIM, although its

@@ -101,6 +101,39 @@ func TestS11EachActiveSIMOfADeviceIsSuspendedAtItsPlansEnd(t *testing.T) {
 	}
 }
 
+func TestE12AGuardBandStopsAllSIMsOfADeviceAtTheReadingOfOne(t *testing.T) {
+	w := newWorld(t, simwarden.ModeAct)
+	read, other, paused := w.sim(simwarden.StateActive), w.sim(simwarden.StateActive), w.sim(simwarden.StateActive)
+	d := w.device(imei, read, other, paused)
+	band := int64(1000)
+	p := simwarden.Plan{Code: "promised", Name: "promised", Kind: simwarden.PlanMain, AllowanceBytes: 1_000_000, GuardBandBytes: &band,
+		ValidityUnit: simwarden.ValidityDays, ValidityCount: 30, Reset: simwarden.ResetNone, Zone: "UTC"}
+	w.tx(func(ctx context.Context, tx *store.Tx) (err error) {
+		p, err = tx.AddPlan(ctx, p)
+		return err
+	})
+	b := w.subscribeDevice(d, p)
+	w.counter(read, 0)
+	w.settle()
+	w.tx(func(ctx context.Context, tx *store.Tx) error {
+		_, err := reconcile.PausePolling(ctx, tx, paused, "cli:anna", "")
+		return err
+	})
+	w.clock.Advance(time.Minute)
+	w.counter(read, 900_000)
+	if used := w.subscription(b.ID).UsedBytes; used != 900_000 {
+		t.Fatalf("the device has used %d bytes", used)
+	}
+	w.settle()
+	for _, id := range []simwarden.SIMID{read, other} {
+		one(t, w.commands(id), simwarden.DirectionSuspend, simwarden.SceneUsageCheck, simwarden.ReasonDataExhausted)
+	}
+	none(t, w.commands(paused), "S4: its polling is paused")
+	if n := w.count(`SELECT count(*) FROM evaluation_request WHERE device_id = $1 AND scene = 'usage_check'`, int64(d)); n != 1 {
+		t.Errorf("the device was asked about %d times, want once", n)
+	}
+}
+
 func TestE6DevicePauseLetsItsPlansEndTriggerOnce(t *testing.T) {
 	w := newWorld(t, simwarden.ModeAct)
 	id := w.sim(simwarden.StateActive)

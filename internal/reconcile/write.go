@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/simwarden/simwarden"
@@ -24,6 +25,7 @@ type writer struct {
 	brakes    map[simwarden.AccountID]*brake
 	triggered map[store.Lapse]bool // what has triggered before, and whether polling was stopped then (E6)
 	opens     []store.NewCommand
+	asks      []store.Evaluation // of devices that a guard band begins to stop
 	// Whether the time is trusted, once it has been looked up.
 	clockLooked, clockHeld bool
 }
@@ -208,9 +210,24 @@ func (w *writer) note(sim store.SIMFacts, item Item, d simwarden.Decision, settl
 		w.events = append(w.events, store.NewEvent{Kind: store.EventDecision, SIMID: sim.ID, AccountID: sim.AccountID, Actor: item.AskedBy,
 			Data: map[string]any{"desired": d.Desired, "reason": d.Reason, "because": d.Because, "scene": d.Scene, "was": sim.Desired}})
 	}
+	if changed && item.Cause.Kind == store.CauseReading {
+		w.askDevice(sim, d)
+	}
 	if changed || sim.Settled != settled || sim.Because != d.Because || !sameReasons(sim.Facts.Held, d.Reasons) {
 		w.decisions = append(w.decisions, store.DecisionRow{SIMID: sim.ID, Decision: d, Settled: settled})
 	}
+}
+
+// askDevice has the other SIMs of a device judged that a guard band begins to stop by the reading of this one:
+// they use the same data (E8, E12). Where it is used up the booking has asked.
+func (w *writer) askDevice(sim store.SIMFacts, d simwarden.Decision) {
+	p, promised := sim.Facts.Project()
+	if sim.DeviceID == 0 || d.Reason != simwarden.ReasonDataExhausted || !promised || p.UsedBytes >= p.AllowanceBytes ||
+		slices.ContainsFunc(w.asks, func(e store.Evaluation) bool { return e.DeviceID == sim.DeviceID }) {
+		return
+	}
+	w.asks = append(w.asks, store.Evaluation{DeviceID: sim.DeviceID, Scene: simwarden.SceneUsageCheck,
+		Cause: store.Cause{Kind: store.CauseDevice, ID: int64(sim.DeviceID)}, AskedBy: System})
 }
 
 func sameReasons(a, b []simwarden.ReasonHeld) bool {
@@ -250,6 +267,9 @@ func (w *writer) flush(ctx context.Context, outcomes []Outcome) error {
 		return err
 	}
 	if err := w.tx.WriteDecisions(ctx, w.decisions); err != nil {
+		return err
+	}
+	if err := w.tx.RequestEvaluations(ctx, w.asks, nil); err != nil {
 		return err
 	}
 	for _, r := range w.reads {

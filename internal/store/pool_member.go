@@ -156,22 +156,22 @@ type DrawRow struct {
 }
 
 // DrawByMembers adds to what members have drawn; their pools are locked before, so that the period is
-// the running one. One member may appear once.
-func (tx *Tx) DrawByMembers(ctx context.Context, rows []DrawRow) error {
+// the running one. One member may appear once. It gives those that reached their cap by this, also where
+// their pool has data left.
+func (tx *Tx) DrawByMembers(ctx context.Context, rows []DrawRow) (capped []simwarden.PoolMemberID, err error) {
 	if len(rows) == 0 {
-		return nil
+		return nil, nil
 	}
 	ids, periods, bytes := make([]int64, len(rows)), make([]int64, len(rows)), make([]int64, len(rows))
 	for i, r := range rows {
 		ids[i], periods[i], bytes[i] = int64(r.MemberID), r.Period, r.Bytes
 	}
-	_, err := tx.Exec(ctx, `
-		UPDATE pool_member m SET period = v.period, used_bytes = v.bytes + CASE WHEN m.period = v.period THEN m.used_bytes ELSE 0 END
-		FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS v (id, period, bytes) WHERE m.id = v.id`, ids, periods, bytes)
-	if err != nil {
-		return fmt.Errorf("draw by %d members of pools: %w", len(rows), err)
-	}
-	return nil
+	return scanAll(fmt.Sprintf("draw by %d members of pools", len(rows)), scanID[simwarden.PoolMemberID])(tx.Query(ctx, `
+		WITH drawn AS (
+			UPDATE pool_member m SET period = v.period, used_bytes = v.bytes + CASE WHEN m.period = v.period THEN m.used_bytes ELSE 0 END
+			FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS v (id, period, bytes), pool p WHERE m.id = v.id AND p.id = m.pool_id
+			RETURNING m.id, v.bytes, m.used_bytes, coalesce(m.cap_bytes, p.cap_bytes) AS cap_bytes)
+		SELECT id FROM drawn WHERE used_bytes >= cap_bytes AND used_bytes - bytes < cap_bytes ORDER BY id`, ids, periods, bytes))
 }
 
 // DrawLate adds bytes to the closed period of a pool, locked before, that the instant is in (U4); false

@@ -95,6 +95,7 @@ type booking struct {
 	first  []store.FirstUse
 	rates  []store.RateRow
 	draws  []draw
+	asks   []store.Evaluation // of devices whose data came to an end
 	events []store.NewEvent
 	alerts []store.Alert
 	odd    map[string]store.NewEvent // the event of a new anomaly, by its alert's key
@@ -165,7 +166,7 @@ func (b *booking) spend(s store.UsageState, delta int64, at time.Time) {
 	if stay, pooled := b.stayAt(s.Asset, at); pooled {
 		var rest int64
 		if parts, rest = rules.SpendPooled(facts, delta, at); rest > 0 {
-			b.draws = append(b.draws, draw{stay: stay, sim: s.SIMID, of: s.AccountID, bytes: rest, at: at})
+			b.draws = append(b.draws, draw{stay: stay, sim: s, bytes: rest, at: at})
 		}
 	} else {
 		parts = rules.Spend(facts, delta, at)
@@ -187,6 +188,7 @@ func (b *booking) spend(s store.UsageState, delta int64, at time.Time) {
 			if part.Exhausted && !sub.Exhausted {
 				sub.Exhausted = true
 				b.Exhausted = append(b.Exhausted, sub.ID)
+				b.ask(s)
 				b.events = append(b.events, store.NewEvent{Kind: store.EventExhausted, SIMID: s.SIMID, AccountID: s.AccountID, Actor: "system",
 					Data: map[string]any{"subscription_id": sub.ID, "plan": sub.PlanCode, "used_bytes": sub.UsedBytes, "allowance_bytes": sub.AllowanceBytes}})
 			}
@@ -196,6 +198,17 @@ func (b *booking) spend(s store.UsageState, delta int64, at time.Time) {
 		b.events = append(b.events, store.NewEvent{Kind: store.EventUsageLate, SIMID: s.SIMID, AccountID: s.AccountID, Actor: "carrier",
 			Data: map[string]any{"subscription_id": sub.ID, "plan": sub.PlanCode, "bytes": part.UsedBytes, "true_at": at, "ended": sub.Ended}})
 	}
+}
+
+// ask has all SIMs of a device judged, once, where data of the device has come to an end by a reading of one
+// of them: that one alone is judged with its reading, and the others use the same data (E8).
+func (b *booking) ask(s store.UsageState) {
+	device := s.Asset.DeviceID
+	if device == 0 || slices.ContainsFunc(b.asks, func(e store.Evaluation) bool { return e.DeviceID == device }) {
+		return
+	}
+	b.asks = append(b.asks, store.Evaluation{DeviceID: device, Scene: simwarden.SceneUsageCheck,
+		Cause: store.Cause{Kind: store.CauseReading, ID: int64(s.SIMID)}, AskedBy: "system"})
 }
 
 // next is the queued main plan that bears what the asset uses at the instant; nil where one is in
@@ -256,6 +269,9 @@ func (b *booking) write(ctx context.Context, tx *store.Tx) error {
 		return fmt.Errorf("book usage: %w", err)
 	}
 	if err := b.writeDraws(ctx, tx); err != nil {
+		return fmt.Errorf("book usage: %w", err)
+	}
+	if err := tx.RequestEvaluations(ctx, b.asks, nil); err != nil {
 		return fmt.Errorf("book usage: %w", err)
 	}
 	opened, err := tx.RaiseNew(ctx, b.alerts)

@@ -13,8 +13,7 @@ import (
 // draw is what an asset in a pool has used beyond what is its own, and the instant it belongs to.
 type draw struct {
 	stay  store.PoolStay
-	sim   simwarden.SIMID
-	of    simwarden.AccountID
+	sim   store.UsageState
 	bytes int64
 	at    time.Time
 }
@@ -61,6 +60,7 @@ func (b *booking) writeDraws(ctx context.Context, tx *store.Tx) error {
 func (b *booking) drawFrom(ctx context.Context, tx *store.Tx, p store.Pool) error {
 	var sum int64
 	byMember := map[simwarden.PoolMemberID]int64{}
+	by := map[simwarden.PoolMemberID]store.UsageState{}
 	var members []store.DrawRow
 	for _, d := range b.draws {
 		if d.stay.PoolID != p.ID {
@@ -75,12 +75,13 @@ func (b *booking) drawFrom(ctx context.Context, tx *store.Tx, p store.Pool) erro
 		}
 		if late {
 			b.LateBytes += d.bytes
-			b.events = append(b.events, store.NewEvent{Kind: store.EventUsageLate, SIMID: d.sim, AccountID: d.of, Actor: "carrier",
+			b.events = append(b.events, store.NewEvent{Kind: store.EventUsageLate, SIMID: d.sim.SIMID, AccountID: d.sim.AccountID, Actor: "carrier",
 				Data: map[string]any{"pool": p.Name, "bytes": d.bytes, "true_at": d.at}})
 			continue
 		}
 		sum += d.bytes
 		byMember[d.stay.MemberID] += d.bytes
+		by[d.stay.MemberID] = d.sim
 	}
 	if sum == 0 {
 		return nil
@@ -88,12 +89,19 @@ func (b *booking) drawFrom(ctx context.Context, tx *store.Tx, p store.Pool) erro
 	for id, bytes := range byMember {
 		members = append(members, store.DrawRow{MemberID: id, Period: p.Period, Bytes: bytes})
 	}
-	if err := tx.DrawByMembers(ctx, members); err != nil {
+	capped, err := tx.DrawByMembers(ctx, members)
+	if err != nil {
 		return err
 	}
 	after, err := tx.DrawFromPool(ctx, p.ID, sum)
-	if err != nil || p.Exhausted() || !after.Exhausted() {
+	if err != nil || !after.Exhausted() {
 		return err
+	}
+	if p.Exhausted() {
+		for _, id := range capped {
+			b.ask(by[id]) // the others' turn has come before
+		}
+		return nil
 	}
 	b.events = append(b.events, store.NewEvent{Kind: store.EventPoolExhausted, Actor: "system",
 		Data: map[string]any{"pool_id": p.ID, "pool": p.Name, "used_bytes": after.UsedBytes, "allowance_bytes": after.TotalBytes(), "policy": p.Policy}})
