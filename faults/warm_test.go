@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -179,21 +180,20 @@ func (c *client) start(first []byte) error {
 	return err
 }
 
-// startupWith is the startup message with our own limits in place of those in it.
+// startupWith is the startup message with our own limits in place of those in it, and in one order: a
+// client's parameters come in any.
 func startupWith(first []byte) []byte {
-	out := bytes.Clone(first[:8])
-	fields := bytes.Split(bytes.TrimRight(first[8:], "\x00"), []byte{0})
+	parameters := map[string]string{}
+	fields := strings.Split(strings.TrimRight(string(first[8:]), "\x00"), "\x00")
 	for i := 0; i+1 < len(fields); i += 2 {
-		ours := false
-		for _, limit := range realLimits {
-			ours = ours || string(fields[i]) == limit[0]
-		}
-		if !ours {
-			out = append(append(append(append(out, fields[i]...), 0), fields[i+1]...), 0)
-		}
+		parameters[fields[i]] = fields[i+1]
 	}
 	for _, limit := range realLimits {
-		out = append(append(append(append(out, limit[0]...), 0), limit[1]...), 0)
+		parameters[limit[0]] = limit[1]
+	}
+	out := bytes.Clone(first[:8])
+	for _, name := range slices.Sorted(maps.Keys(parameters)) {
+		out = append(append(append(append(out, name...), 0), parameters[name]...), 0)
 	}
 	out = append(out, 0)
 	binary.BigEndian.PutUint32(out, uint32(len(out)))
