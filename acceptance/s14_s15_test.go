@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os/exec"
 	"slices"
 	"strings"
@@ -12,8 +13,7 @@ import (
 	"time"
 
 	"github.com/simwarden/simwarden"
-	"github.com/simwarden/simwarden/carrier"
-	"github.com/simwarden/simwarden/internal/gateway"
+	"github.com/simwarden/simwarden/app"
 	"github.com/simwarden/simwarden/internal/store"
 	"github.com/simwarden/simwarden/lab"
 )
@@ -68,27 +68,35 @@ func (w *world) called(purpose simwarden.Purpose, outcomes ...string) int {
 	return w.count(`SELECT coalesce(sum(calls), 0) FROM call_stat WHERE purpose = $1 AND outcome = ANY ($2)`, string(purpose), outcomes)
 }
 
-// refresh has a person ask for the state of a SIM, as many times at once as are given, on a node of
-// its own. The error is the first.
+// asker asks the carrier for persons, as a node of its own.
+func (w *world) asker() *app.Asker {
+	w.t.Helper()
+	asker, err := app.NewAsker(w.ctx, app.Config{Store: w.store, Keyring: w.ring, AllowLoopback: true, Holder: "clicks"})
+	w.must(err)
+	return asker
+}
+
+// refresh has a person refresh a SIM, as many times at once as are given. The error is the first.
 func (w *world) refresh(c card, times int) error {
 	w.t.Helper()
-	g, err := gateway.New(gateway.Options{Store: w.store, Keyring: w.ring, AllowLoopback: true, Holder: "clicks"})
-	w.must(err)
-	iccid, err := simwarden.ParseICCID(c.iccid)
-	w.must(err)
+	asker := w.asker()
+	service := w.person()
+	service.Asker = asker
 	errs := make([]error, times)
 	var wait sync.WaitGroup
 	for i := range times {
 		wait.Go(func() {
-			call := gateway.Call{Operation: simwarden.OpQueryState, Purpose: simwarden.PurposeManualRefresh}
-			errs[i] = g.Do(w.ctx, w.account.ID, call, func(ctx context.Context, conn carrier.Conn) error {
-				_, err := conn.State(ctx, carrier.SIMRef{ICCID: iccid})
-				return err
-			})
+			r, err := service.Refresh(w.ctx, c.iccid, anna)
+			errs[i] = err
+			for _, check := range r.Checks {
+				if !check.Read {
+					errs[i] = fmt.Errorf("%s: %+v", check.Check, *check.WhyNot)
+				}
+			}
 		})
 	}
 	wait.Wait()
-	w.must(g.Flush(w.ctx))
+	w.must(asker.Close(w.ctx))
 	return errors.Join(errs...)
 }
 

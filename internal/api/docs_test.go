@@ -46,6 +46,7 @@ func examples(t *testing.T, path string) []example {
 
 func TestEachRequestOfTheDocumentsIsAnsweredAsTheySay(t *testing.T) {
 	w := newWorld(t)
+	w.nowhere()
 	list := examples(t, "../../docs/api.md")
 	if len(list) < 40 {
 		t.Fatalf("only %d examples", len(list))

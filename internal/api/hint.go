@@ -51,6 +51,8 @@ var hints = map[string]string{
 	"statement_invalid":     "correct the rows that the detail names",
 	"currency_does_not_fit": "give the amount in the currency of the wallet or purchase",
 	"amount_invalid":        "give a positive whole number of minor units",
+	"too_many_calls":        "wait as long as the detail says; SIMs are read by themselves, and GET /api/v1/sims/{iccid} tells when they were",
+	"no_carriers":           "ask a node that polls",
 	"exports_busy":          "ask again in a minute",
 	"forbidden":             "ask with a token that may do this",
 	"cross_origin":          "call the API from a program, not from a page of another site",

@@ -40,13 +40,14 @@ func (i *Idempotent) Resolve(ctx huma.Context) []error {
 
 const keyLooks = "looks"
 
-// looks marks a POST that writes nothing: its key says nothing.
+// looks marks a POST that changes nothing by our word: its key says nothing. Some look at a carrier, for
+// which no transaction may be open.
 func looks(op huma.Operation) huma.Operation {
 	op.Metadata = map[string]any{keyLooks: true}
 	return op
 }
 
-// happensOnce says whether an operation heeds idempotency keys: each POST that writes does.
+// happensOnce says whether an operation heeds idempotency keys: each POST that changes something does.
 func happensOnce(op huma.Operation) bool {
 	return op.Method == http.MethodPost && op.Metadata[keyLooks] == nil
 }

@@ -102,6 +102,8 @@ var problems = []struct {
 	{as(ledger.ErrCurrency), http.StatusUnprocessableEntity, "currency_does_not_fit"},
 	{as(ledger.ErrAmount), http.StatusUnprocessableEntity, "amount_invalid"},
 	{as(ledger.ErrBadRequest), http.StatusUnprocessableEntity, "bad_input"},
+	{func(err error) bool { return errors.As(err, new(*store.TooManyCalls)) }, http.StatusTooManyRequests, "too_many_calls"},
+	{as(ErrNoAsker), http.StatusServiceUnavailable, "no_carriers"},
 	{as(ErrExportsBusy), http.StatusServiceUnavailable, "exports_busy"},
 	{as(store.ErrNotFound), http.StatusNotFound, "not_found"},
 }

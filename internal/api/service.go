@@ -16,11 +16,14 @@ import (
 	"github.com/simwarden/simwarden/internal/store"
 )
 
-// Service is the operations. It writes facts and returns: nothing here calls a carrier.
+// Service is the operations. It writes facts and returns: nothing here calls a carrier, but for what a
+// person waits for, through the Asker.
 type Service struct {
 	Store   *store.Store
 	Clock   clock.Clock
 	Keyring *secret.Keyring
+	// Asker asks carriers; nil: what needs it is refused with ErrNoAsker.
+	Asker Asker
 
 	summaries summaries
 }

@@ -94,6 +94,10 @@ func (r *rest) sims() {
 			return r.service.Manual(ctx, in.ICCID, direction, actorOf(ctx), in.Body.Reason)
 		})
 	}
+	on(r, looks(post("/sims/{iccid}/refresh", "refresh-sim", "Read a SIM at its carrier now: at once, past the limits, counted and audited; a token may do so 30 times in a row, then once every 2 seconds")),
+		func(ctx context.Context, in *SIMPath) (SIMRefreshed, error) {
+			return r.service.Refresh(ctx, in.ICCID, actorOf(ctx))
+		})
 	on(r, get("/sims/{iccid}/commands", "list-sim-commands", "List the commands of a SIM, newest first"),
 		func(ctx context.Context, in *simCommands) (Page[store.Command], error) {
 			return r.service.Commands(ctx, CommandQuery{ICCID: in.ICCID, OpenOnly: in.Open, Cursor: in.Cursor, Limit: in.Limit})

@@ -4,14 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/simwarden/simwarden"
-	"github.com/simwarden/simwarden/app"
 	"github.com/simwarden/simwarden/carrier"
 	"github.com/simwarden/simwarden/internal/api"
 	"github.com/simwarden/simwarden/internal/secret"
@@ -152,11 +150,13 @@ func (c *accountTestCmd) Run(ctx context.Context, g *Globals) error {
 		if err != nil {
 			return err
 		}
-		log := e.Log
-		if !g.Verbose {
-			log = slog.New(slog.DiscardHandler) // what went wrong is told once, with what to do
+		asker, err := e.asker(ctx, g, c.AllowLab)
+		if err != nil {
+			return err
 		}
-		err = app.Probe(ctx, app.Config{Store: e.Store, Keyring: e.Keyring, Clock: e.Clock, Log: log, Holder: holder(), AllowLoopback: c.AllowLab}, a.ID)
+		if err = asker.Probe(ctx, a.ID); err == nil {
+			err = asker.Close(ctx)
+		}
 		if err != nil {
 			return fmt.Errorf("account %s: %w%s", c.Name, err, carrierAdvice(err, c.Name))
 		}

@@ -54,7 +54,7 @@ type commands struct {
 	Explain   explainCmd   `cmd:"" help:"Say why a SIM is as it is, what is under way and what happens next."`
 	Sims      simsCmd      `cmd:"" help:"List SIMs."`
 	Diff      diffCmd      `cmd:"" help:"List what would change now, and why, without changing anything."`
-	Sim       simCmd       `cmd:"" help:"Suspend or resume one SIM by hand."`
+	Sim       simCmd       `cmd:"" help:"Suspend, resume or read one SIM by hand."`
 	Bulk      bulkCmd      `cmd:"" help:"Suspend or resume many SIMs: preview, begin, show, cancel."`
 	Polling   pollingCmd   `cmd:"" help:"Pause or resume the polling of a SIM."`
 	Device    deviceCmd    `cmd:"" help:"Devices: add, bind and unbind SIMs, pause or resume polling, buy plans."`

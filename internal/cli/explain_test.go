@@ -14,15 +14,23 @@ import (
 	"github.com/simwarden/simwarden/lab"
 )
 
-// house is a terminal with a carrier to practise on, where serve runs.
+// house is a terminal with a carrier to practise on.
 type house struct {
 	terminal
 	carriers map[string]*lab.Account
 	world    *lab.World
 }
 
-// newHouse has two accounts that act, one of which wants real names, and plans gold, tiny and brief.
+// newHouse is a quiet house where serve runs.
 func newHouse(t *testing.T) house {
+	t.Helper()
+	h := quietHouse(t)
+	h.serve()
+	return h
+}
+
+// quietHouse has two accounts that act, one of which wants real names, and plans gold and brief.
+func quietHouse(t *testing.T) house {
 	t.Helper()
 	h := house{terminal: newTerminal(t), carriers: map[string]*lab.Account{}, world: lab.New(lab.Config{Seed: 3})}
 	t.Cleanup(h.world.Close)
@@ -63,7 +71,6 @@ func newHouse(t *testing.T) house {
 	}
 	h.does("plan", "add", "gold", "--allowance", "1GB", "--validity", "30d")
 	h.does("plan", "add", "brief", "--allowance", "unlimited", "--validity", "1s")
-	h.serve()
 	return h
 }
 

@@ -77,6 +77,7 @@ func startNode(ctx context.Context, e *env, listen string, cfg app.Config) (*nod
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
+	e.Asker = a.Asker()
 	handler, err := api.NewHandler(api.Options{Service: e.Service, Registry: registry, Ready: a.Ready, Log: e.Log.With("part", "api")})
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())

@@ -143,6 +143,7 @@ func (c *diffCmd) print(g *Globals, list []api.Difference, total int) {
 type simCmd struct {
 	Suspend  suspendCmd     `cmd:"" help:"Suspend a SIM and hold it so: no automatic resume lifts it."`
 	Resume   resumeCmd      `cmd:"" help:"Resume a SIM, lifting a manual hold."`
+	Refresh  refreshCmd     `cmd:"" help:"Read a SIM at its carrier now."`
 	Realname simRealnameCmd `cmd:"" help:"Set a SIM's real-name status, where its carrier does not tell it."`
 }
 

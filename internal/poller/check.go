@@ -231,8 +231,14 @@ func (a *account) check(ctx context.Context, t task, ref store.PollRef) {
 	}
 }
 
-// ask makes the driver's call. A panic of a driver is that SIM's misfortune alone (F5).
-func (a *account) ask(ctx context.Context, kind int, ref store.PollRef) (reading simwarden.Reading, err error) {
+// ask makes the driver's call for a poll.
+func (a *account) ask(ctx context.Context, kind int, ref store.PollRef) (simwarden.Reading, error) {
+	call := gateway.Call{Operation: operationAt[kind], Purpose: simwarden.PurposePoll, Wait: a.p.o.Wait}
+	return askOne(ctx, a.p.o.Gateway, a.id, call, kind, ref)
+}
+
+// askOne makes the driver's call. A panic of a driver is that SIM's misfortune alone (F5).
+func askOne(ctx context.Context, g Gateway, account simwarden.AccountID, call gateway.Call, kind int, ref store.PollRef) (reading simwarden.Reading, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = panicked{r}
@@ -245,8 +251,7 @@ func (a *account) ask(ctx context.Context, kind int, ref store.PollRef) (reading
 	if v, err := simwarden.ParseIMSI(ref.IMSI); err == nil {
 		sim.IMSI = v
 	}
-	call := gateway.Call{Operation: operationAt[kind], Purpose: simwarden.PurposePoll, Wait: a.p.o.Wait}
-	err = a.p.o.Gateway.Do(ctx, a.id, call, func(ctx context.Context, conn carrier.Conn) (err error) {
+	err = g.Do(ctx, account, call, func(ctx context.Context, conn carrier.Conn) (err error) {
 		switch kindAt[kind] {
 		case simwarden.CheckState:
 			reading, err = conn.State(ctx, sim)
