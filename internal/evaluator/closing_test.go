@@ -2,6 +2,7 @@ package evaluator_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,6 +55,10 @@ func TestF30ACarrierThatSaysAFleetHasEndedDoesNotCloseIt(t *testing.T) {
 	w.ended(ids)
 	if n := w.closed(ids); n != 10 || w.alerts()[store.AlertBrake] != 1 {
 		t.Errorf("%d SIMs are closed with alerts %v, want ten and one alert (F30)", n, w.alerts())
+	}
+	alerts, err := w.store.OpenAlerts(t.Context(), 10)
+	if want := "simwarden account release " + w.account.Name + " --reason …"; err != nil || len(alerts) != 1 || !strings.Contains(alerts[0].Message, want) {
+		t.Errorf("the alerts are %+v (error %v), want the whole command to enter: %s", alerts, err, want)
 	}
 	w.observe(ids[24], simwarden.StateActive)
 	if sim, err := w.store.SIM(t.Context(), ids[24]); err != nil || sim.State != simwarden.StateActive || !sim.ClosedAt.IsZero() {

@@ -2,6 +2,7 @@ package evaluator_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -194,6 +195,9 @@ func TestC10BrakeHoldsWhatPassesItsShare(t *testing.T) {
 	alerts, err := w.store.OpenAlerts(t.Context(), 10)
 	if err != nil || len(alerts) != 1 || alerts[0].Kind != store.AlertBrake {
 		t.Fatalf("alerts %+v (error %v), want one about the brake", alerts, err)
+	}
+	if want := "simwarden account release " + w.account.Name + " --reason …"; !strings.Contains(alerts[0].Message, want) {
+		t.Errorf("the alert says %q, want the whole command to enter: %s", alerts[0].Message, want)
 	}
 	w.tx(func(ctx context.Context, tx *store.Tx) error { return tx.ReleaseBrake(ctx, w.account.ID) })
 	w.clock.Advance(time.Second)

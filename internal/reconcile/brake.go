@@ -16,6 +16,13 @@ type brake struct {
 	used   int
 	active int
 	policy rules.BrakePolicy
+	// account is its name, for what a person is told to do.
+	account string
+}
+
+// release is what a person enters to let go what a brake holds, for the end of an alert's sentence.
+func (b *brake) release() string {
+	return fmt.Sprintf("until a person releases it: simwarden account release %s --reason …", b.account)
 }
 
 // activeCountFor is how old the count of an account's active SIMs may be for the brake.
@@ -49,7 +56,7 @@ func (w *writer) brake(ctx context.Context, id simwarden.AccountID) (bool, error
 	}
 	return true, w.tx.Raise(ctx, store.Alert{
 		Kind: store.AlertBrake, Key: fmt.Sprintf("brake:%d", id), AccountID: id,
-		Message: "safety brake: " + because + "; further ones wait until a person releases it (simwarden account release)",
+		Message: "safety brake: " + because + "; further ones wait " + b.release(),
 	})
 }
 
@@ -79,7 +86,7 @@ func (w *writer) loadBrake(ctx context.Context, id simwarden.AccountID) (*brake,
 	if err != nil {
 		return nil, err
 	}
-	return &brake{on: !a.BrakedAt.IsZero(), used: used, active: active, policy: BrakePolicy(a)}, nil
+	return &brake{on: !a.BrakedAt.IsZero(), used: used, active: active, policy: BrakePolicy(a), account: a.Name}, nil
 }
 
 // BrakePolicy is the account's brake as rules take it. An operator who set another count than the

@@ -34,7 +34,7 @@ func (c *closings) allow(ctx context.Context, id simwarden.AccountID) (bool, err
 		if err != nil {
 			return false, err
 		}
-		b = &brake{used: used, active: active, policy: BrakePolicy(a)}
+		b = &brake{used: used, active: active, policy: BrakePolicy(a), account: a.Name}
 		c.of[id] = b
 	}
 	if !rules.Brake(b.policy, b.used, b.active) {
@@ -48,6 +48,6 @@ func (c *closings) allow(ctx context.Context, id simwarden.AccountID) (bool, err
 	return false, c.tx.Raise(ctx, store.Alert{
 		Kind: store.AlertBrake, Key: fmt.Sprintf("closing:%d", id), AccountID: id,
 		Message: fmt.Sprintf("safety brake: the carrier says of %d SIMs within %s that they have ended or are blocked, the limit for %d active SIMs; "+
-			"more are not taken out of polling before a while, or until a person releases it (simwarden account release)", b.used, b.policy.Window, b.active),
+			"more are not taken out of polling before a while, or %s", b.used, b.policy.Window, b.active, b.release()),
 	})
 }
