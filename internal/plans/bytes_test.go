@@ -25,7 +25,41 @@ type bearers struct {
 	in      int // the pool that it is in
 	since   time.Time
 	counter int64
+	reads   []spent
 	bought  []simwarden.SubscriptionID
+}
+
+// spent is what one reading has told, and for when that is true.
+type spent struct {
+	bytes int64
+	at    time.Time
+}
+
+// periods checks, just after a reading, that no daily plan bears in its running period more than was used since
+// it began: the allowance is full again each day from the plan's start on, also before a sweep comes by.
+func (b *bearers) periods() {
+	b.t.Helper()
+	now := b.clock.Now()
+	b.do(func(ctx context.Context, tx *store.Tx) error {
+		live, err := tx.LiveSubscriptions(ctx, b.asset)
+		for _, s := range live {
+			if s.PlanCode != "daily" || s.State == simwarden.SubscriptionQueued {
+				continue
+			}
+			day := 24 * time.Hour
+			from := s.StartAt.Add(min(now.Sub(s.StartAt).Truncate(day), s.EndAt.Sub(s.StartAt)-day))
+			most := int64(0)
+			for _, r := range b.reads {
+				if !r.at.Before(from) {
+					most += r.bytes
+				}
+			}
+			if s.UsedBytes > most {
+				b.t.Fatalf("at %s the plan of %s bears %d bytes in its period, and %d were used since that began at %s", now, s.StartAt, s.UsedBytes, most, from)
+			}
+		}
+		return err
+	})
 }
 
 func (b *bearers) do(fn func(context.Context, *store.Tx) error) {
@@ -49,6 +83,7 @@ func (b *bearers) book(bytes int64, back time.Duration) (booked usage.Booked) {
 			Usage: &simwarden.UsageReading{CounterBytes: b.counter, TrueAt: at}}}})
 		return err
 	})
+	b.reads = append(b.reads, spent{bytes, at})
 	return booked
 }
 
@@ -169,6 +204,7 @@ func TestL4L6U4EveryByteBelongsToExactlyOneSubscriptionOrPool(t *testing.T) {
 			if after := b.borne(); got.DeltaBytes != bytes || after-before != bytes {
 				rt.Fatalf("%d bytes of %s ago were read, %d booked, and %d borne", bytes, back, got.DeltaBytes, after-before)
 			}
+			b.periods()
 		}
 		steps := map[string]func(){
 			"read": read, "read again": read,

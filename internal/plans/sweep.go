@@ -17,6 +17,7 @@ import (
 	"github.com/simwarden/simwarden/internal/reconcile"
 	"github.com/simwarden/simwarden/internal/rules"
 	"github.com/simwarden/simwarden/internal/store"
+	"github.com/simwarden/simwarden/internal/usage"
 )
 
 // Sweeper ends subscriptions at their instant, starts the queued ones and refills allowances.
@@ -303,41 +304,11 @@ func (c *changes) flush(ctx context.Context) error {
 }
 
 func (s *Sweeper) sweepResets(ctx context.Context) (int, error) {
-	n, err := s.work(ctx, batch{aside: &s.resets, name: "reset", take: s.trusted((*store.Tx).TakeResets), do: reset})
+	n, err := s.work(ctx, batch{aside: &s.resets, name: "reset", take: s.trusted((*store.Tx).TakeResets), do: usage.ResetSubscriptions})
 	if err != nil {
 		return 0, fmt.Errorf("reset subscriptions: %w", err)
 	}
 	return n, nil
-}
-
-func reset(ctx context.Context, tx *store.Tx, due []simwarden.Subscription) error {
-	ids := make([]simwarden.PlanID, 0, len(due))
-	for _, b := range due {
-		ids = append(ids, b.PlanID)
-	}
-	plans, err := tx.PlansByID(ctx, ids)
-	if err != nil {
-		return err
-	}
-	var requests []store.Evaluation
-	var events []store.NewEvent
-	for _, b := range due {
-		next, err := rules.NextReset(plans[b.PlanID], b.StartAt, tx.At, b.EndAt)
-		if err != nil {
-			return err
-		}
-		if err := tx.ResetSubscription(ctx, b.ID, next); err != nil {
-			return err
-		}
-		events = append(events, store.NewEvent{Kind: store.EventPlanReset, SIMID: b.SIMID, Actor: reconcile.System,
-			Data: map[string]any{"subscription_id": b.ID, "plan": b.PlanCode, "used_bytes": b.UsedBytes, "next_reset_at": next}})
-		requests = append(requests, store.Evaluation{SIMID: b.SIMID, DeviceID: b.DeviceID, Scene: simwarden.ScenePlanReset, SubscriptionID: b.ID,
-			Cause: store.Cause{Kind: store.CauseSubscription, ID: int64(b.ID)}, AskedBy: reconcile.System})
-	}
-	if err := tx.AddEvents(ctx, events); err != nil {
-		return err
-	}
-	return tx.RequestEvaluations(ctx, requests, nil)
 }
 
 func assetsOf(due []simwarden.Subscription) []store.Asset {

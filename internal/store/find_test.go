@@ -111,7 +111,9 @@ func TestTheNextPlanInstantIsTheEarliestEndOrReset(t *testing.T) {
 	if at, err := s.NextPlanInstant(t.Context(), sub); err != nil || !at.IsZero() {
 		t.Errorf("one that is set aside still counts: %s, %v", at, err)
 	}
-	inTx(t, s, func(ctx context.Context, tx *store.Tx) error { return tx.ResetSubscription(ctx, sub, time.Time{}) })
+	inTx(t, s, func(ctx context.Context, tx *store.Tx) error {
+		return tx.ResetSubscription(ctx, sub, time.Time{}, time.Time{})
+	})
 	if at, err := s.NextPlanInstant(t.Context()); err != nil || !at.Equal(end) {
 		t.Errorf("the next instant is %s, %v; want the end at %s", at, err, end)
 	}

@@ -235,11 +235,11 @@ func (tx *Tx) StartSubscription(ctx context.Context, id simwarden.SubscriptionID
 	return tag.RowsAffected() == 1, nil
 }
 
-// ResetSubscription makes the allowance full again (L5) and sets the next reset.
-func (tx *Tx) ResetSubscription(ctx context.Context, id simwarden.SubscriptionID, nextReset time.Time) error {
+// ResetSubscription makes the allowance full again (L5) as of the last reset, and sets the next; zero for none.
+func (tx *Tx) ResetSubscription(ctx context.Context, id simwarden.SubscriptionID, lastReset, nextReset time.Time) error {
 	_, err := tx.Exec(ctx, `
-		UPDATE subscription SET used_bytes = 0, state = 'active', next_reset_at = $2, last_reset_at = next_reset_at WHERE id = $1 AND state IN ('active', 'exhausted')`,
-		id, nullTime(nextReset))
+		UPDATE subscription SET used_bytes = 0, state = 'active', next_reset_at = $3, last_reset_at = $2 WHERE id = $1 AND state IN ('active', 'exhausted')`,
+		id, nullTime(lastReset), nullTime(nextReset))
 	if err != nil {
 		return fmt.Errorf("reset subscription %d: %w", id, err)
 	}

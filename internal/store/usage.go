@@ -27,6 +27,7 @@ type UsageState struct {
 // BearingSubscription is a subscription that usage may be spent on, with its row locked.
 type BearingSubscription struct {
 	rules.SubscriptionFact
+	PlanID    simwarden.PlanID
 	Asset     Asset
 	Exhausted bool
 	// Ended says that it no longer counts: it bears late usage alone (U4).
@@ -34,6 +35,8 @@ type BearingSubscription struct {
 	// ResetAt is the instant at which its running allowance was filled; zero where it was never
 	// filled again.
 	ResetAt time.Time
+	// NextResetAt is when it is to be filled again, which may have passed; zero for never.
+	NextResetAt time.Time
 	// Queued says that it is the asset's next main plan: it bears what is used after the end of the one
 	// before it and before the sweep has started it, and begins by it where it waits for its first use
 	// (L4). StartAt is then from when on it may, zero for not yet, and EndAt is zero.
@@ -102,7 +105,7 @@ func (tx *Tx) bearing(ctx context.Context, ids []simwarden.SIMID, since time.Dur
 		locked AS MATERIALIZED (
 			SELECT * FROM subscription WHERE id IN (SELECT id FROM chosen UNION SELECT id FROM heads) ORDER BY id FOR NO KEY UPDATE
 		)
-		SELECT b.id, coalesce(b.sim_id, 0), coalesce(b.device_id, 0), b.kind, p.code,
+		SELECT b.id, p.id, coalesce(b.sim_id, 0), coalesce(b.device_id, 0), b.kind, p.code,
 			CASE WHEN b.state <> 'queued' THEN b.start_at
 			     WHEN b.activation = 'realname' THEN least(b.ready_at, b.activate_by)
 			     ELSE b.bought_at END,
@@ -111,6 +114,7 @@ func (tx *Tx) bearing(ctx context.Context, ids []simwarden.SIMID, since time.Dur
 			CASE WHEN b.last_reset_at IS NOT NULL THEN b.last_reset_at
 			     WHEN p.reset = 'calendar_month' AND (b.next_reset_at IS NULL OR b.next_reset_at > $2)
 				THEN date_trunc('month', $2::timestamptz, p.zone) END,
+			b.next_reset_at,
 			coalesce(p.guard_band_bytes, 0), CASE WHEN p.guard_band_bytes IS NULL THEN 0 ELSE p.guard_band_probability END
 		FROM locked b JOIN plan p ON p.id = b.plan_id ORDER BY b.id`, ids, tx.At, tx.At.Add(-since))
 	if err != nil {
@@ -120,13 +124,13 @@ func (tx *Tx) bearing(ctx context.Context, ids []simwarden.SIMID, since time.Dur
 	var out []BearingSubscription
 	for rows.Next() {
 		var b BearingSubscription
-		var start, end, reset *time.Time
-		if err := rows.Scan(&b.ID, &b.Asset.SIMID, &b.Asset.DeviceID, &b.Kind, &b.PlanCode, &start, &end,
-			&b.AllowanceBytes, &b.UsedBytes, &b.Exhausted, &b.Ended, &b.Queued, &reset,
+		var start, end, reset, next *time.Time
+		if err := rows.Scan(&b.ID, &b.PlanID, &b.Asset.SIMID, &b.Asset.DeviceID, &b.Kind, &b.PlanCode, &start, &end,
+			&b.AllowanceBytes, &b.UsedBytes, &b.Exhausted, &b.Ended, &b.Queued, &reset, &next,
 			&b.GuardBandBytes, &b.GuardBandProbability); err != nil {
 			return nil, fmt.Errorf("subscriptions that %d sims spend on: %w", len(ids), err)
 		}
-		b.StartAt, b.EndAt, b.ResetAt = timeOf(start), timeOf(end), timeOf(reset)
+		b.StartAt, b.EndAt, b.ResetAt, b.NextResetAt = timeOf(start), timeOf(end), timeOf(reset), timeOf(next)
 		if !b.ResetAt.After(b.StartAt) {
 			b.ResetAt = time.Time{}
 		}

@@ -65,6 +65,9 @@ func BookWithin(ctx context.Context, tx *store.Tx, obs []store.Observed, bound B
 	for i := range subs {
 		b.subs[subs[i].Asset] = append(b.subs[subs[i].Asset], &subs[i])
 	}
+	if err := b.reset(ctx, tx); err != nil {
+		return Booked{}, fmt.Errorf("book usage: %w", err)
+	}
 	if len(spend) > 0 {
 		stays, err := tx.PoolStays(ctx, spend, lateFor)
 		if err != nil {

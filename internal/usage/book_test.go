@@ -232,7 +232,7 @@ func TestLateUsageOfAClosedMonthDoesNotSpendTheRefilledAllowance(t *testing.T) {
 	sub := r.subscribe(t, store.Asset{SIMID: id}, "monthly", noon, noon.AddDate(1, 0, 0))
 	r.book(t, observed(id, 0, time.Time{}, noon))
 	r.clock.Set(april.Add(time.Hour))
-	r.tx(t, func(tx *store.Tx) error { return tx.ResetSubscription(r.ctx, sub, april.AddDate(0, 1, 0)) })
+	r.tx(t, func(tx *store.Tx) error { return tx.ResetSubscription(r.ctx, sub, april, april.AddDate(0, 1, 0)) })
 	late := observed(id, 70, time.Time{}, april.Add(time.Hour))
 	late.Reading.Usage.TrueAt = april.Add(-time.Minute)
 	if b := r.book(t, late); b.LateBytes != 70 {
@@ -241,6 +241,68 @@ func TestLateUsageOfAClosedMonthDoesNotSpendTheRefilledAllowance(t *testing.T) {
 	r.book(t, observed(id, 100, time.Time{}, april.Add(2*time.Hour)))
 	if got := r.subscription(t, sub); got.UsedBytes != 30 {
 		t.Errorf("U4: April's allowance bears %d bytes, want the 30 of April", got.UsedBytes)
+	}
+}
+
+// L4, U4: the sweep has not come by for days of a plan whose allowance is filled each day at noon.
+func TestUsageAfterAResetFindsTheNextPeriodBeforeTheSweep(t *testing.T) {
+	r := newRig(t)
+	id := r.sim(t, 0)
+	p := simwarden.Plan{Code: "daily", Kind: simwarden.PlanMain, AllowanceBytes: 1000, ValidityUnit: simwarden.ValidityDays, ValidityCount: 9,
+		Reset: simwarden.ResetCycle, ResetDays: 1, Zone: "UTC"}
+	var sub simwarden.SubscriptionID
+	r.tx(t, func(tx *store.Tx) (err error) {
+		if p, err = tx.AddPlan(r.ctx, p); err != nil {
+			return err
+		}
+		sub, err = tx.AddSubscription(r.ctx, simwarden.Subscription{SIMID: id, PlanID: p.ID, Kind: p.Kind, State: simwarden.SubscriptionActive,
+			StartAt: noon, EndAt: noon.AddDate(0, 0, 9), NextResetAt: noon.AddDate(0, 0, 1), AllowanceBytes: p.AllowanceBytes}, "cli:test", "")
+		return err
+	})
+	r.uses(t, id, 0, 0)
+	r.clock.Advance(time.Hour)
+	r.uses(t, id, 1000, 0)
+	if got := r.subscription(t, sub); got.State != simwarden.SubscriptionExhausted {
+		t.Fatalf("the first day: %s", got.State)
+	}
+	is := func(day string, used int64, next time.Time) {
+		t.Helper()
+		if got := r.subscription(t, sub); got.UsedBytes != used || got.State != simwarden.SubscriptionActive || !got.NextResetAt.Equal(next) {
+			t.Errorf("the %s day bears %d bytes (%s) until %s, want %d until %s", day, got.UsedBytes, got.State, got.NextResetAt, used, next)
+		}
+	}
+	r.clock.Set(noon.AddDate(0, 0, 1))
+	r.uses(t, id, 1010, 0)
+	is("second", 10, noon.AddDate(0, 0, 2))
+	r.clock.Set(noon.AddDate(0, 0, 4).Add(time.Hour))
+	if b := r.uses(t, id, 1040, 2*time.Hour); b.LateBytes != 30 { // of the fourth day, which nobody has seen
+		t.Errorf("U4: booked %+v, want 30 bytes late", b)
+	}
+	r.uses(t, id, 1100, 0)
+	is("fifth", 60, noon.AddDate(0, 0, 5))
+	if n := r.one(t, `SELECT count(*) FROM evaluation_request WHERE scene = 'plan_reset' AND subscription_id = $1 AND sim_id = $2`, sub, id); n != 2 {
+		t.Errorf("V1: %d requests with scene plan_reset, want one for each reset that was made", n)
+	}
+	if n := r.one(t, `SELECT sum((data->>'used_bytes')::bigint)::bigint FROM event WHERE kind = 'plan_reset' AND sim_id = $1`, id); n != 1010 {
+		t.Errorf("closed periods have borne %d bytes, want 1010", n)
+	}
+}
+
+func TestC10NothingIsFilledAgainWhileTheTimeIsNotToBeTrusted(t *testing.T) {
+	r := newRig(t)
+	id := r.sim(t, 0)
+	sub := r.subscribe(t, store.Asset{SIMID: id}, "monthly", noon, noon.AddDate(1, 0, 0))
+	r.uses(t, id, 0, 0)
+	if _, err := r.pool.Exec(r.ctx, `UPDATE subscription SET next_reset_at = $1`, april); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.pool.Exec(r.ctx, `INSERT INTO guard (kind, because, since_at) VALUES ('clock', 'a test', $1)`, noon); err != nil {
+		t.Fatal(err)
+	}
+	r.clock.Set(april.Add(time.Hour))
+	r.uses(t, id, 70, 0)
+	if got := r.subscription(t, sub); got.UsedBytes != 70 || !got.NextResetAt.Equal(april) {
+		t.Errorf("%d bytes used, reset at %s", got.UsedBytes, got.NextResetAt)
 	}
 }
 
