@@ -38,6 +38,7 @@ type Config struct {
 	EvaluateEvery time.Duration
 	Pace          *rules.PaceProfile
 	Backoff       rules.BackoffPolicy
+	Rest          rules.RestPolicy
 	// Settle, CommandTimeout, ClaimMargin, ConfirmFor: see commander.Options.
 	Settle         time.Duration
 	CommandTimeout time.Duration
@@ -89,7 +90,7 @@ func New(cfg Config) (*App, error) {
 	}
 	cmd, err := commander.New(commander.Options{
 		Store: cfg.Store, Gateway: gw, Clock: cfg.Clock, Log: cfg.Log.With("part", "commander"), Holder: cfg.Holder, Registerer: registerer,
-		Backoff: cfg.Backoff, Settle: cfg.Settle, CommandTimeout: cfg.CommandTimeout, ClaimMargin: cfg.ClaimMargin, ConfirmFor: cfg.ConfirmFor, PollEvery: cfg.LookEvery,
+		Backoff: cfg.Backoff, Rest: cfg.Rest, Settle: cfg.Settle, CommandTimeout: cfg.CommandTimeout, ClaimMargin: cfg.ClaimMargin, ConfirmFor: cfg.ConfirmFor, PollEvery: cfg.LookEvery,
 	})
 	if err != nil {
 		return nil, err

@@ -54,7 +54,8 @@ type Account struct {
 	scale   float64
 	zone    *time.Location
 
-	flaps atomic.Uint64
+	flaps  atomic.Uint64
+	barred atomic.Pointer[simwarden.Direction]
 
 	mu      sync.RWMutex
 	sims    []*sim
@@ -203,6 +204,10 @@ var (
 	ErrNoSIM = fmt.Errorf("the account has no such SIM")
 	ErrState = fmt.Errorf("the carrier has no word for this state")
 )
+
+// Bar has the carrier refuse all changes of a direction, as it does with an account that owes it money; the empty
+// direction lifts it.
+func (a *Account) Bar(d simwarden.Direction) { a.barred.Store(&d) }
 
 // SetState changes a SIM's state behind everyone's back, as a person at the carrier's portal
 // would (E13). state is one of ours or the carrier's raw word. A change under way is forgotten.

@@ -143,6 +143,9 @@ func (x *exchange) work(dst []byte) (reply Reply, ended bool) {
 	out := Outcome{Now: x.world.Now()}
 	switch x.req.Kind {
 	case KindChange:
+		if barred := x.a.barred.Load(); barred != nil && *barred != "" && *barred == x.line.Direction {
+			return x.problem(dst, Problem{Kind: ProblemNotAllowed}), false
+		}
 		var problem *Problem
 		if out, problem = x.act(); problem != nil {
 			return x.problem(dst, *problem), false

@@ -75,12 +75,32 @@ const (
 
 // Accounts lists the accounts by name.
 func (s *Service) Accounts(ctx context.Context) ([]store.Account, error) {
-	return s.Store.Accounts(ctx)
+	list, err := s.Store.Accounts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range list {
+		if list[i], err = s.withHealth(ctx, list[i]); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// withHealth adds what of the account rests (G8).
+func (s *Service) withHealth(ctx context.Context, a store.Account) (store.Account, error) {
+	var err error
+	a.Rests, err = s.Store.RestsOf(ctx, a.ID)
+	return a, err
 }
 
 // Account gives one account by name.
 func (s *Service) Account(ctx context.Context, name string) (store.Account, error) {
-	return s.Store.AccountByName(ctx, name)
+	a, err := s.Store.AccountByName(ctx, name)
+	if err != nil {
+		return a, err
+	}
+	return s.withHealth(ctx, a)
 }
 
 // AddAccount adds an account, in observe mode, with its credentials sealed. What the driver needs

@@ -68,6 +68,9 @@ func (s *Service) Explain(ctx context.Context, iccid string) (Explanation, error
 		return Explanation{}, err
 	}
 	e.SIM, e.Decision, e.Account = judged.SIM, judged.Decision, judged.Account
+	if e.Account, err = s.withHealth(ctx, e.Account); err != nil {
+		return Explanation{}, err
+	}
 	commands, err := s.Store.Commands(ctx, store.CommandFilter{SIMID: sim.ID, Limit: 2})
 	if err != nil {
 		return Explanation{}, err
@@ -224,6 +227,12 @@ func next(e Explanation) []Next {
 	if c := e.Open; c != nil {
 		if c.HeldBy != "" && !c.RunAt.After(e.At) {
 			add(time.Time{}, "the %s goes on when this is over: %s", c.Direction, c.HeldBy)
+			for _, r := range e.Account.Rests {
+				if r.Direction == c.Direction {
+					add(r.ProbeAt, "a %s of one SIM of account %s is tried; if it works, all go on (at rest since %s: %s)",
+						r.Direction, e.Account.Name, r.SinceAt.Format(time.RFC3339), r.Because)
+				}
+			}
 		} else {
 			add(c.RunAt, "%s", goesOn(*c, e.At))
 		}

@@ -135,6 +135,9 @@ func accountNote(a store.Account) string {
 	if !a.BrakedAt.IsZero() {
 		notes = append(notes, "safety brake: "+a.BrakedBecause)
 	}
+	for _, r := range a.Rests {
+		notes = append(notes, fmt.Sprintf("%ss rest since %s, next tried at %s: %s", r.Direction, r.SinceAt.Format(time.RFC3339), r.ProbeAt.Format(time.RFC3339), r.Because))
+	}
 	return strings.Join(notes, "; ")
 }
 

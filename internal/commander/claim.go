@@ -133,6 +133,12 @@ func (m *Commander) judge(ctx context.Context, tx *store.Tx, j reconcile.Judged,
 	if !j.Account.StoppedAt.IsZero() {
 		return m.wait(ctx, tx, t, tx.At.Add(heldWait), store.HeldByStop)
 	}
+	if why, err := m.rests(ctx, tx, c, false); err != nil || why != "" {
+		if err != nil {
+			return err
+		}
+		return m.wait(ctx, tx, t, tx.At.Add(heldWait), why)
+	}
 	wanted, some := d.Direction()
 	reads := rules.ReadBeforeSending(d, f)
 	_, needs := rules.NeedsCommand(d, f)
@@ -189,6 +195,12 @@ func (m *Commander) judge(ctx context.Context, tx *store.Tx, j reconcile.Judged,
 			t.resolve = true
 			return m.claimReads(ctx, tx, j, t, nil)
 		}
+	}
+	if why, err := m.rests(ctx, tx, c, true); err != nil || why != "" {
+		if err != nil {
+			return err
+		}
+		return m.wait(ctx, tx, t, tx.At.Add(heldWait), why)
 	}
 	return m.begin(ctx, tx, j, t)
 }

@@ -40,6 +40,7 @@ type Options struct {
 	// Holder names this process in claims.
 	Holder  string
 	Backoff rules.BackoffPolicy // zero: rules.DefaultBackoff
+	Rest    rules.RestPolicy    // zero: rules.DefaultRest
 	// Settle is the least time after the last instant at which a request could have been executed
 	// before a read that shows no change is believed (V4); a driver may ask for more. Zero: 5 s.
 	Settle time.Duration
@@ -80,6 +81,9 @@ func (o Options) withDefaults() Options {
 	if o.Backoff == (rules.BackoffPolicy{}) {
 		o.Backoff = rules.DefaultBackoff()
 	}
+	if o.Rest == (rules.RestPolicy{}) {
+		o.Rest = rules.DefaultRest()
+	}
 	for _, d := range []struct {
 		value     *time.Duration
 		byDefault time.Duration
@@ -105,6 +109,7 @@ type Commander struct {
 	row     rowTrouble
 	// resolves remembers by driver name whether its connections look up a key of their own.
 	resolves sync.Map
+	forgotAt time.Time // when answers were last let go
 }
 
 // New makes a commander; it does nothing until Run or Step. The error is that of registering its
@@ -170,6 +175,9 @@ func (m *Commander) Step(ctx context.Context) (did bool, err error) {
 	if err := m.Store.HoldWaiting(ctx, sweepBatch); err != nil {
 		return false, err
 	}
+	if err := m.endRests(ctx); err != nil {
+		return false, err
+	}
 	due, err := m.Store.DueSteps(ctx, m.Workers, nil)
 	if err != nil {
 		return n > 0, err
@@ -189,6 +197,9 @@ func (m *Commander) sweep(ctx context.Context) {
 	}
 	if err := m.Store.HoldWaiting(ctx, sweepBatch); err != nil && ctx.Err() == nil {
 		m.Log.ErrorContext(ctx, "note what commands wait for", "error", err)
+	}
+	if err := m.endRests(ctx); err != nil && ctx.Err() == nil {
+		m.Log.ErrorContext(ctx, "look after accounts at rest", "error", err)
 	}
 }
 

@@ -68,6 +68,9 @@ func (m *Commander) fail(ctx context.Context, tx *store.Tx, sim store.SIM, c sto
 	if err := tx.SetDrifting(ctx, c.SIMID, fmt.Sprintf("%s failed: %s", c.Direction, because)); err != nil {
 		return err
 	}
+	if _, rests, err := tx.RestOf(ctx, c.AccountID, c.Direction); err != nil || rests && c.Attempt > 0 {
+		return err // the account's own alert stands for it
+	}
 	return tx.Raise(ctx, store.Alert{Kind: store.AlertCommandFailed, Key: reconcile.FailedKey(c.SIMID), SIMID: c.SIMID, AccountID: c.AccountID,
 		Message: fmt.Sprintf("%s of SIM %s failed: %s", c.Direction, c.ICCID, because)})
 }

@@ -25,8 +25,16 @@ func (m *Commander) applyFollow(ctx context.Context, tx *store.Tx, sim store.SIM
 	if err != nil || !moved {
 		return err
 	}
+	if f.jobFailed != nil {
+		if err := m.noteAnswer(ctx, tx, t.cmd, settled{err: f.jobFailed}); err != nil {
+			return err
+		}
+	}
 	switch v.end {
 	case simwarden.CommandDone:
+		if err := m.endRest(ctx, tx, t.cmd); err != nil {
+			return err
+		}
 		return m.succeed(ctx, tx, next, v.because)
 	case simwarden.CommandFailed:
 		if err := m.fail(ctx, tx, sim, next, v.because); err != nil {

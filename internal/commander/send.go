@@ -121,6 +121,9 @@ func (m *Commander) settle(ctx context.Context, tx *store.Tx, sim store.SIM, t t
 	if err := tx.EndAttempt(ctx, t.cmd, s.attempt); err != nil {
 		return err
 	}
+	if err := m.noteAnswer(ctx, tx, t.cmd, s); err != nil {
+		return err
+	}
 	if s.failed {
 		if err := m.fail(ctx, tx, sim, s.next, s.because); err != nil {
 			return err

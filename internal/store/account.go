@@ -40,6 +40,8 @@ type Account struct {
 	BrakeReleasedAt  time.Time                 `json:"brake_released_at,omitzero"`
 	StoppedAt        time.Time                 `json:"stopped_at,omitzero"`
 	StoppedBecause   string                    `json:"stopped_because,omitempty"`
+	// Rests are its changes that rest because the carrier refuses nearly all (G8), where the caller asked for them.
+	Rests []AccountRest `json:"rests,omitempty"`
 	StateEvery       time.Duration             `json:"-"`
 	UsageEvery       time.Duration             `json:"-"`
 	RealNameEvery    time.Duration             `json:"-"`

@@ -25,6 +25,7 @@ type Alert struct {
 const (
 	AlertAuth          = "account_auth"
 	AlertBrake         = "safety_brake"
+	AlertRest          = "account_rest"
 	AlertCommandFailed = "command_failed"
 	AlertThrottled     = "command_throttled"
 	AlertUsage         = "usage_anomaly"

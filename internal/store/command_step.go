@@ -20,7 +20,8 @@ const EventLateAnswer = "late_answer"
 const (
 	HeldByBrake = "safety brake"
 	HeldByStop  = "account stopped"
-	HeldByClock = "clock guard" // looked at now and then: it holds all accounts
+	HeldByRest  = "account at rest" // the carrier refuses nearly all its changes (G8); one is tried now and then
+	HeldByClock = "clock guard"     // looked at now and then: it holds all accounts
 )
 
 // DueStep names a command whose next step is due.
@@ -34,8 +35,9 @@ type DueStep struct {
 // DueSteps finds the commands whose next step is due, up to perAccount of each account and kind,
 // those that are followed up apart from those to send; in each account by priority, follow-ups
 // first, then the longest due. It claims nothing. Accounts whose calls are stopped (G8) are left
-// out, and what an account's safety brake holds (C10), but not where the account observes: there
-// queued commands end without a call (C9). busy are commands to pass over.
+// out, what an account's safety brake holds (C10), and what rests until the next probe (G8), a person's
+// single click aside; but not where the account observes: there queued commands end without a call (C9).
+// busy are commands to pass over.
 func (s *Store) DueSteps(ctx context.Context, perAccount int, busy []simwarden.CommandID) ([]DueStep, error) {
 	ids := make([]int64, len(busy))
 	for i, id := range busy {
@@ -43,6 +45,9 @@ func (s *Store) DueSteps(ctx context.Context, perAccount int, busy []simwarden.C
 	}
 	rows, err := s.work.Query(ctx, `
 		SELECT d.id, a.id, d.priority, d.follows FROM account a CROSS JOIN LATERAL (
+			SELECT coalesce(bool_or(direction = 'suspend'), false) AS suspends, coalesce(bool_or(direction = 'resume'), false) AS resumes
+			FROM account_rest WHERE account_id = a.id AND since_at IS NOT NULL AND probe_at > $1
+		) rest CROSS JOIN LATERAL (
 			(SELECT c.id, c.priority, c.run_at, true AS follows FROM command c
 			WHERE c.account_id = a.id AND a.stopped_at IS NULL AND c.state IN ('verifying', 'confirming') AND c.run_at <= $1
 			  AND (c.claim_until IS NULL OR c.claim_until <= $1) AND c.id <> ALL($3)
@@ -52,6 +57,8 @@ func (s *Store) DueSteps(ctx context.Context, perAccount int, busy []simwarden.C
 			WHERE c.account_id = a.id AND c.state = 'queued' AND c.run_at <= $1
 			  AND (c.claim_until IS NULL OR c.claim_until <= $1) AND c.id <> ALL($3)
 			  AND (a.mode = 'observe' OR a.braked_at IS NULL OR c.direction = 'resume' OR c.scene IN ('plan_lapsed', 'refunded', 'manual'))
+			  AND (a.mode = 'observe' OR NOT CASE c.direction WHEN 'suspend' THEN rest.suspends ELSE rest.resumes END
+				OR c.scene = 'manual' AND c.cause_kind = 'person')
 			  -- What waited for the outcome of its last attempt is judged before it goes out again (C2).
 			  AND (c.attempt = 0 OR NOT EXISTS (SELECT FROM evaluation_request e
 				WHERE e.sim_id = c.sim_id AND e.done_at IS NULL AND e.run_at <= $1 AND e.tries = 0))
@@ -248,23 +255,29 @@ func (s *Store) PutOffCommand(ctx context.Context, id simwarden.CommandID, until
 	return nil
 }
 
-// HoldWaiting notes on queued commands, up to limit of each account at a call, that it is stopped or
-// braked, for people to see: DueSteps leaves them out.
+// HoldWaiting notes on queued commands, up to limit of each account at a call, that it is stopped, braked or
+// at rest, for people to see: DueSteps leaves them out.
 func (s *Store) HoldWaiting(ctx context.Context, limit int) error {
 	_, err := s.work.Exec(ctx, `
 		WITH waiting AS (
-			SELECT w.id, CASE WHEN a.stopped_at IS NOT NULL THEN $2 ELSE $3 END AS held_by
+			SELECT w.id, w.held_by
 			-- The account comes first: where none is held, a long queue is not gone through for nothing.
 			FROM account a CROSS JOIN LATERAL (
-				SELECT c.id FROM command c WHERE c.account_id = a.id AND c.state = 'queued'
-				  AND (a.stopped_at IS NOT NULL AND c.held_by <> $2
-				   OR a.stopped_at IS NULL AND c.held_by <> $3 AND c.direction = 'suspend' AND c.scene NOT IN ('plan_lapsed', 'refunded', 'manual'))
+				SELECT coalesce(bool_or(direction = 'suspend'), false) AS suspends, coalesce(bool_or(direction = 'resume'), false) AS resumes
+				FROM account_rest WHERE account_id = a.id AND since_at IS NOT NULL AND probe_at > $1
+			) rest CROSS JOIN LATERAL (
+				SELECT c.id, h.held_by FROM command c CROSS JOIN LATERAL (SELECT CASE
+					WHEN a.stopped_at IS NOT NULL THEN $2
+					WHEN a.braked_at IS NOT NULL AND c.direction = 'suspend' AND c.scene NOT IN ('plan_lapsed', 'refunded', 'manual') THEN $3
+					WHEN (c.scene <> 'manual' OR c.cause_kind <> 'person') AND CASE c.direction WHEN 'suspend' THEN rest.suspends ELSE rest.resumes END THEN $5
+					END AS held_by) h
+				WHERE c.account_id = a.id AND c.state = 'queued' AND h.held_by IS NOT NULL AND c.held_by <> h.held_by
 				LIMIT $4 FOR UPDATE OF c SKIP LOCKED
 			) w
-			WHERE a.mode = 'act' AND (a.stopped_at IS NOT NULL OR a.braked_at IS NOT NULL)
+			WHERE a.mode = 'act' AND (a.stopped_at IS NOT NULL OR a.braked_at IS NOT NULL OR rest.suspends OR rest.resumes)
 		)
 		UPDATE command c SET held_by = w.held_by, updated_at = $1 FROM waiting w WHERE c.id = w.id`,
-		s.Now(), HeldByStop, HeldByBrake, limit)
+		s.Now(), HeldByStop, HeldByBrake, limit, HeldByRest)
 	if err != nil {
 		return fmt.Errorf("hold waiting commands: %w", err)
 	}
