@@ -87,10 +87,13 @@ func (s *Service) Accounts(ctx context.Context) ([]store.Account, error) {
 	return list, nil
 }
 
-// withHealth adds what of the account rests (G8).
+// withHealth adds what of the account rests, and its circuit breakers that are open (G8).
 func (s *Service) withHealth(ctx context.Context, a store.Account) (store.Account, error) {
 	var err error
-	a.Rests, err = s.Store.RestsOf(ctx, a.ID)
+	if a.Rests, err = s.Store.RestsOf(ctx, a.ID); err != nil {
+		return a, err
+	}
+	a.Breakers, err = s.Store.BreakersOf(ctx, a.ID)
 	return a, err
 }
 

@@ -161,6 +161,9 @@ func summary(e Explanation) string {
 		if e.Open.HeldBy != "" {
 			fmt.Fprintf(&b, ", waiting for: %s", e.Open.HeldBy)
 		}
+		if breakers := e.Account.Breakers; len(breakers) > 0 && e.Open.State != simwarden.CommandSending {
+			fmt.Fprintf(&b, "; its carrier keeps failing since %s and is given a rest: %s", breakers[0].SinceAt.Format(time.RFC3339), breakers[0].Because)
+		}
 		b.WriteString(".")
 	case e.Drifting:
 		b.WriteString(" It is drifting: nothing is under way" + driftBecause(e) + ".")
@@ -187,6 +190,13 @@ func goesOn(c store.Command, now time.Time) string {
 		return fmt.Sprintf("the %s goes on: the carrier is waited for, attempt %d", c.Direction, c.Attempt)
 	}
 	return fmt.Sprintf("the %s goes on: the state is read, to see what became of attempt %d", c.Direction, c.Attempt)
+}
+
+func onNode(node string) string {
+	if node == "" {
+		return ""
+	}
+	return " of node " + node
 }
 
 func driftBecause(e Explanation) string {
@@ -235,6 +245,11 @@ func next(e Explanation) []Next {
 			}
 		} else {
 			add(c.RunAt, "%s", goesOn(*c, e.At))
+		}
+	}
+	for _, b := range e.Account.Breakers {
+		if e.Open != nil {
+			add(b.ProbeAt, "the carrier, which keeps failing, is asked by a single call%s; when such calls work, all go on", onNode(b.Node))
 		}
 	}
 	if e.Drifting && e.SIM.ReopenAt.After(e.At) {

@@ -138,6 +138,10 @@ func accountNote(a store.Account) string {
 	for _, r := range a.Rests {
 		notes = append(notes, fmt.Sprintf("%ss rest since %s, next tried at %s: %s", r.Direction, r.SinceAt.Format(time.RFC3339), r.ProbeAt.Format(time.RFC3339), r.Because))
 	}
+	for _, b := range a.Breakers {
+		notes = append(notes, fmt.Sprintf("the carrier keeps failing: resting since %s, next probe at %s, because: %s",
+			b.SinceAt.Format(time.RFC3339), b.ProbeAt.Format(time.RFC3339), clean(b.Because, 160)))
+	}
 	return strings.Join(notes, "; ")
 }
 

@@ -31,6 +31,7 @@ type account struct {
 	driverErr error   // no such driver is built in
 	declared  *places // among the calls at a time that the driver declares; nil: any number
 	breaker   *breaker
+	told      time.Time // when the database last heard of its open breaker; held by whoever reads the settings
 
 	row     atomic.Pointer[store.Account]
 	stopped atomic.Pointer[stopped]
@@ -74,6 +75,7 @@ type opened struct {
 
 func newAccount(g *Gateway, row store.Account) *account {
 	a := &account{gateway: g, id: row.ID, breaker: newBreaker(g.opts.Breaker, row.Name, g.log)}
+	a.breaker.now = g.clock.Now
 	a.driver, a.driverErr = carrier.Lookup(row.Driver)
 	if a.driverErr == nil {
 		a.info = a.driver.Info()

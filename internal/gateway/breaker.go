@@ -70,13 +70,16 @@ type breaker struct {
 	mu       sync.Mutex
 	two      *gobreaker.TwoStepCircuitBreaker[struct{}]
 	openedAt time.Time
+	since    time.Time // since when it is not closed, on the clock of now
+	because  string    // what the latest call failed with
+	now      func() time.Time
 }
 
 // probeWait is when to ask again while a probe is under way.
 const probeWait = 2 * time.Second
 
 func newBreaker(p BreakerPolicy, name string, log *slog.Logger) *breaker {
-	b := &breaker{policy: p}
+	b := &breaker{policy: p, now: contextNow}
 	b.settings = gobreaker.Settings{
 		Name: name, MaxRequests: p.Probes, Interval: p.Window, Timeout: p.Rest,
 		ReadyToTrip: func(c gobreaker.Counts) bool {
@@ -84,6 +87,7 @@ func newBreaker(p BreakerPolicy, name string, log *slog.Logger) *breaker {
 			return c.ConsecutiveFailures >= p.InARow || judged >= p.AtLeast && c.TotalFailures*100 >= judged*p.SharePercent
 		},
 		OnStateChange: func(name string, from, to gobreaker.State) {
+			b.turned(to)
 			log.Warn("gateway: circuit breaker", "account", name, "from", from.String(), "to", to.String())
 		},
 		IsExcluded: func(err error) bool { return errors.Is(err, resultExcluded) },
@@ -102,6 +106,7 @@ func (b *breaker) current() *gobreaker.TwoStepCircuitBreaker[struct{}] {
 func (b *breaker) reset() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.since = time.Time{}
 	b.two = gobreaker.NewTwoStepCircuitBreaker[struct{}](b.settings)
 }
 

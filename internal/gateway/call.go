@@ -164,7 +164,11 @@ func (g *Gateway) Do(ctx context.Context, id simwarden.AccountID, call Call, fn 
 		e = g.finish(r, err)
 	}
 	g.measure(r, e)
-	settle(resultOf(ctx, r, e))
+	result := resultOf(ctx, r, e)
+	if result == resultBad {
+		a.breaker.failed(e.Error())
+	}
+	settle(result)
 	if e == nil {
 		if call.Operation.ChangesState() {
 			a.tokenRefusedAt.Store(0)

@@ -55,6 +55,8 @@ type Options struct {
 	ReloadEvery, FlushEvery time.Duration
 	// Breaker says when an account is given a rest (G8). Zero fields take the defaults.
 	Breaker BreakerPolicy
+	// BreakerAlertAfter is how long an account's breaker is open before an alert says so. 0: 5 minutes.
+	BreakerAlertAfter time.Duration
 }
 
 // The defaults of Options, and bounds of our own.
@@ -81,8 +83,9 @@ type Gateway struct {
 	placer  *placer
 	meter   *meter
 
-	loading sync.Mutex // held by whoever reads the settings
-	loaded  atomic.Bool
+	loading  sync.Mutex // held by whoever reads the settings
+	loaded   atomic.Bool
+	forgotAt time.Time // when breakers of nodes that are gone were last forgotten; guarded by loading
 
 	mu       sync.RWMutex
 	accounts map[simwarden.AccountID]*account
@@ -110,6 +113,7 @@ func New(o Options) (*Gateway, error) {
 	o.ReloadEvery = orDefault(o.ReloadEvery, reloadEvery)
 	o.FlushEvery = orDefault(o.FlushEvery, flushEvery)
 	o.Breaker = o.Breaker.orDefaults()
+	o.BreakerAlertAfter = orDefault(o.BreakerAlertAfter, breakerAlertAfter)
 	if o.DialContext == nil {
 		o.DialContext = dial.New(dial.Policy{AllowLoopback: o.AllowLoopback}).DialContext
 	}
@@ -197,6 +201,7 @@ func (g *Gateway) ready(ctx context.Context) error {
 // readSettings needs loading held.
 func (g *Gateway) readSettings(ctx context.Context) error {
 	g.persistStops(ctx)
+	g.tellBreakers(ctx)
 	stops := g.stopCounts() // before the query: a stop made meanwhile outlives it
 	rows, err := g.store.Accounts(ctx)
 	if err != nil {

@@ -42,9 +42,11 @@ type Account struct {
 	StoppedBecause   string                    `json:"stopped_because,omitempty"`
 	// Rests are its changes that rest because the carrier refuses nearly all (G8), where the caller asked for them.
 	Rests []AccountRest `json:"rests,omitempty"`
-	StateEvery       time.Duration             `json:"-"`
-	UsageEvery       time.Duration             `json:"-"`
-	RealNameEvery    time.Duration             `json:"-"`
+	// Breakers are its circuit breakers that are not closed, likewise (G8).
+	Breakers      []AccountBreaker `json:"breakers,omitempty"`
+	StateEvery    time.Duration    `json:"-"`
+	UsageEvery    time.Duration    `json:"-"`
+	RealNameEvery time.Duration    `json:"-"`
 	// RenewalLead is how long before its end a plan of its SIMs is bought again, where it is (M2); 0: at its end.
 	RenewalLead time.Duration `json:"-"`
 	Shards      int           `json:"shards"`

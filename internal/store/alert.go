@@ -26,6 +26,7 @@ const (
 	AlertAuth          = "account_auth"
 	AlertBrake         = "safety_brake"
 	AlertRest          = "account_rest"
+	AlertFailing       = "account_failing"
 	AlertCommandFailed = "command_failed"
 	AlertThrottled     = "command_throttled"
 	AlertUsage         = "usage_anomaly"

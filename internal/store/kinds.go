@@ -13,7 +13,7 @@ func EventKinds() []string {
 // AlertKinds lists the kinds of alert.
 func AlertKinds() []string {
 	return []string{
-		AlertAuth, AlertBrake, AlertRest, AlertCommandFailed, AlertThrottled, AlertUsage, AlertPartition, AlertClock, AlertRowSetAside, AlertDrift,
+		AlertAuth, AlertBrake, AlertRest, AlertFailing, AlertCommandFailed, AlertThrottled, AlertUsage, AlertPartition, AlertClock, AlertRowSetAside, AlertDrift,
 		AlertRenewal, AlertNotFound,
 	}
 }
