@@ -91,13 +91,27 @@ func (s *Sweeper) every() time.Duration {
 
 // Sweep handles one batch of each that is due: ends, starts of what has waited, renewals ahead of an
 // end, resets, those of pools too, renewals whose wallet has got more, and holds of money that have expired.
-// It gives how many.
+// It gives how many. Ends are looked for in any case, since that look guards the clock.
 func (s *Sweeper) Sweep(ctx context.Context) (int, error) {
-	sum := 0
-	for _, sweep := range []func(context.Context) (int, error){
-		s.sweepEnds, s.sweepStarts, s.sweepEarly, s.sweepResets, s.sweepPools, s.sweepRenewals, s.sweepHolds,
+	sum, err := s.sweepEnds(ctx)
+	if err != nil {
+		return sum, err
+	}
+	due, err := s.Store.PlansDue(ctx, s.Store.Now())
+	if err != nil {
+		return sum, err
+	}
+	for _, part := range []struct {
+		due   bool
+		sweep func(context.Context) (int, error)
+	}{
+		{due.Starts, s.sweepStarts}, {due.Early, s.sweepEarly}, {due.Resets, s.sweepResets}, {due.Pools, s.sweepPools},
+		{due.Renewals, s.sweepRenewals}, {due.Holds, s.sweepHolds},
 	} {
-		n, err := sweep(ctx)
+		if !part.due {
+			continue
+		}
+		n, err := part.sweep(ctx)
 		sum += n
 		if err != nil {
 			return sum, err

@@ -97,7 +97,7 @@ func (tx *Tx) BookFirstUse(ctx context.Context, rows []FirstUse) error {
 // rest of the transaction; others pass over them. Those in except are left out.
 func (tx *Tx) TakeWoken(ctx context.Context, limit int, except ...simwarden.SubscriptionID) ([]simwarden.Subscription, error) {
 	return subscriptions(ctx, tx, `
-		WHERE b.state = 'queued' AND b.wake_at <= $1 AND b.id <> ALL($3)
+		WHERE `+startDue+` AND b.id <> ALL($3)
 		ORDER BY b.wake_at, b.id LIMIT $2 FOR UPDATE OF b SKIP LOCKED`, tx.At, limit, subscriptionIDs(except))
 }
 

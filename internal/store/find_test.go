@@ -222,3 +222,27 @@ func TestAPlanIsNotBoughtForASIMThatHasComeIntoADevice(t *testing.T) {
 		return err
 	})
 }
+
+// One statement says that nothing is due, for most of the time, or what is.
+func TestWhatIsDueOfPlansIsAskedInOneStatement(t *testing.T) {
+	s, _ := open(t)
+	ids, _ := fleet(t, s, "", "898600000000000011")
+	start := s.Now()
+	reset := start.Add(24 * time.Hour)
+	inTx(t, s, func(ctx context.Context, tx *store.Tx) error {
+		plan, err := tx.AddPlan(ctx, simwarden.Plan{Code: "p", Name: "p", Kind: simwarden.PlanMain, AllowanceBytes: 10,
+			ValidityUnit: simwarden.ValidityDays, ValidityCount: 2, Reset: simwarden.ResetCycle, ResetDays: 1, Zone: "UTC"})
+		if err != nil {
+			return err
+		}
+		_, err = tx.AddSubscription(ctx, simwarden.Subscription{SIMID: ids[0], PlanID: plan.ID, Kind: plan.Kind, State: simwarden.SubscriptionActive,
+			StartAt: start, EndAt: start.Add(48 * time.Hour), NextResetAt: reset, AllowanceBytes: 10}, "test", "")
+		return err
+	})
+	if due, err := s.PlansDue(t.Context(), reset.Add(-time.Microsecond)); err != nil || due != (store.PlansDue{}) {
+		t.Errorf("before the reset %+v is due, %v", due, err)
+	}
+	if due, err := s.PlansDue(t.Context(), reset); err != nil || due != (store.PlansDue{Resets: true}) {
+		t.Errorf("at the reset %+v is due, %v; want it alone", due, err)
+	}
+}

@@ -75,7 +75,7 @@ func (tx *Tx) EndHold(ctx context.Context, id simwarden.HoldID, state simwarden.
 // ExpiredHolds gives up to limit open holds whose time has come, without locking them.
 func (tx *Tx) ExpiredHolds(ctx context.Context, limit int) ([]Hold, error) {
 	return scanAll("expired holds", scanHold)(tx.Query(ctx, `
-		SELECT `+holdColumns+` FROM ledger_hold WHERE state = 'open' AND expires_at <= $1 ORDER BY expires_at, id LIMIT $2`, tx.At, limit))
+		SELECT `+holdColumns+` FROM ledger_hold WHERE `+holdDue+` ORDER BY expires_at, id LIMIT $2`, tx.At, limit))
 }
 
 // HoldsOfWallet gives up to limit holds of a wallet below one (0: from the latest), the latest first.

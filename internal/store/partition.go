@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -25,8 +26,15 @@ const partitionMovesMost = 1_000_000
 func (s *Store) EnsurePartitions(ctx context.Context, at time.Time) ([]string, error) {
 	var made []string
 	for _, table := range monthly {
+		there, err := s.months(ctx, table)
+		if err != nil {
+			return made, err
+		}
 		for i := -1; i <= PartitionsAhead; i++ {
 			from := time.Date(at.UTC().Year(), at.UTC().Month()+time.Month(i), 1, 0, 0, 0, 0, time.UTC)
+			if slices.ContainsFunc(there, func(m month) bool { return m.from.Equal(from) }) {
+				continue
+			}
 			if err := s.ensurePartition(ctx, table, from, &made); err != nil {
 				return made, err
 			}

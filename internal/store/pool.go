@@ -113,7 +113,7 @@ func (tx *Tx) LockPools(ctx context.Context, ids []simwarden.PoolID) ([]Pool, er
 // DuePools gives up to limit pools whose allowance is due to be full again, without a lock.
 func (tx *Tx) DuePools(ctx context.Context, limit int) ([]simwarden.PoolID, error) {
 	return scanAll("due pools", scanID[simwarden.PoolID])(
-		tx.Query(ctx, `SELECT id FROM pool WHERE next_reset_at <= $1 ORDER BY next_reset_at, id LIMIT $2`, tx.At, limit))
+		tx.Query(ctx, `SELECT id FROM pool WHERE `+poolDue+` ORDER BY next_reset_at, id LIMIT $2`, tx.At, limit))
 }
 
 // ChangePool writes a pool's policy, allowance and cap; the pool is locked before.

@@ -66,7 +66,7 @@ func (tx *Tx) WakeRenewals(ctx context.Context, id simwarden.WalletID) error {
 func (tx *Tx) DueRenewals(ctx context.Context, among []simwarden.SubscriptionID, limit int) ([]RenewalWait, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT subscription_id, coalesce(sim_id, 0), coalesce(device_id, 0), plan_id, coalesce(wallet_id, 0), since_at
-		FROM renewal_wait WHERE due_at <= $1 AND ($2::bigint[] IS NULL OR subscription_id = ANY($2)) ORDER BY due_at, subscription_id LIMIT $3`,
+		FROM renewal_wait WHERE `+renewalDue+` AND ($2::bigint[] IS NULL OR subscription_id = ANY($2)) ORDER BY due_at, subscription_id LIMIT $3`,
 		tx.At, among, limit)
 	if err != nil {
 		return nil, fmt.Errorf("due renewals: %w", err)
@@ -113,10 +113,7 @@ func (tx *Tx) SetRenewalLead(ctx context.Context, id simwarden.AccountID, lead t
 // those that a guard holds, are left out.
 func (tx *Tx) TakeEarly(ctx context.Context, limit int, except ...simwarden.SubscriptionID) ([]simwarden.Subscription, error) {
 	return subscriptions(ctx, tx, `
-		WHERE b.renew AND b.kind = 'main' AND b.state IN ('active', 'exhausted') AND b.guard_id IS NULL AND b.early_at IS NULL
-		  AND b.end_at > $1 AND b.end_at <= $1 + (SELECT max(renewal_lead_seconds) FROM account) * interval '1 second'
-		  AND b.end_at <= $1 + (SELECT max(a.renewal_lead_seconds) FROM sim s JOIN account a ON a.id = s.account_id
-			WHERE s.id = b.sim_id OR s.device_id = b.device_id) * interval '1 second'
+		WHERE `+earlyDue+`
 		  AND b.id <> ALL($3)
 		ORDER BY b.end_at, b.id LIMIT $2 FOR UPDATE OF b SKIP LOCKED`, tx.At, limit, subscriptionIDs(except))
 }

@@ -198,7 +198,7 @@ func (tx *Tx) TakeLapsed(ctx context.Context, limit int, share Share, except ...
 // are left out.
 func (tx *Tx) TakeResets(ctx context.Context, limit int, except ...simwarden.SubscriptionID) ([]simwarden.Subscription, error) {
 	return subscriptions(ctx, tx, `
-		WHERE b.state IN ('active', 'exhausted') AND b.next_reset_at <= $1 AND b.end_at > $1 AND b.id <> ALL($3)
+		WHERE `+resetDue+` AND b.id <> ALL($3)
 		ORDER BY b.next_reset_at, b.id LIMIT $2 FOR UPDATE OF b SKIP LOCKED`, tx.At, limit, subscriptionIDs(except))
 }
 
