@@ -278,6 +278,25 @@ func TestV13F68AClockADayAheadStopsLapsingAndAutomaticSuspends(t *testing.T) {
 	}
 }
 
+func TestC10L6APersonAtANodeADayAheadFillsNoPoolAgain(t *testing.T) {
+	w := newGuardWorld(t, 1)
+	var p store.Pool
+	w.tx(func(ctx context.Context, tx *store.Tx) (err error) {
+		p, err = plans.AddPool(ctx, tx, store.Pool{Name: "meters", Policy: simwarden.PoolAll, AllowanceBytes: 500,
+			Reset: simwarden.ResetCycle, ResetDays: 1, Zone: "UTC"}, "cli:anna")
+		return err
+	})
+	w.clock.by.Store(int64(25 * time.Hour))
+	w.tx(func(ctx context.Context, tx *store.Tx) (err error) {
+		p, _, _, err = plans.TopUpPool(ctx, tx, p.ID, store.PoolTopUp{Bytes: 100, Actor: "cli:anna"}, "a key")
+		return err
+	})
+	if p.Period != 1 || p.TotalBytes() != 600 {
+		t.Errorf("the pool is in period %d with %d bytes, want the first still, with 600", p.Period, p.TotalBytes())
+	}
+	w.guard(store.GuardClock)
+}
+
 // The first to notice may be whoever judges a SIM.
 func TestV13TheClockIsLookedAtWhereASuspendWouldBeOrdered(t *testing.T) {
 	w := newGuardWorld(t, 1)

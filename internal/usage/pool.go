@@ -113,10 +113,17 @@ const maxPeriods = 400
 
 // ResetPool begins the next period of a pool, locked before, where that is due, with a full allowance, and has its
 // members judged in the background with scene plan_reset (L6). Where several periods have passed, each is
-// closed with its own bounds. It gives the pool as it is then.
+// closed with its own bounds. While the time is not to be trusted, the period goes on (C10). It gives the pool
+// as it is then.
 func ResetPool(ctx context.Context, tx *store.Tx, p store.Pool) (store.Pool, error) {
-	reset := false
-	for n := 0; n < maxPeriods && !p.NextResetAt.IsZero() && !p.NextResetAt.After(tx.At); n++ {
+	due := func() bool { return !p.NextResetAt.IsZero() && !p.NextResetAt.After(tx.At) }
+	if !due() {
+		return p, nil
+	}
+	if because, err := tx.ClockHolds(ctx); err != nil || because != "" {
+		return p, err
+	}
+	for n := 0; n < maxPeriods && due(); n++ {
 		next, err := NextPoolReset(p, p.NextResetAt)
 		if err != nil {
 			return p, err
@@ -125,14 +132,10 @@ func ResetPool(ctx context.Context, tx *store.Tx, p store.Pool) (store.Pool, err
 		if p, err = tx.ResetPool(ctx, p, next); err != nil {
 			return p, err
 		}
-		reset = true
 		if err := tx.AddEvents(ctx, []store.NewEvent{{Kind: store.EventPoolReset, Actor: "system",
 			Data: map[string]any{"pool_id": p.ID, "pool": p.Name, "used_bytes": used, "next_reset_at": next}}}); err != nil {
 			return p, err
 		}
-	}
-	if !reset {
-		return p, nil
 	}
 	return p, tx.RequestPoolEvaluation(ctx, p.ID, simwarden.ScenePlanReset, "system")
 }

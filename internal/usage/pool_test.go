@@ -152,6 +152,29 @@ func TestL6AResetFillsThePoolAndLateUsageGoesToItsOwnPeriod(t *testing.T) {
 	}
 }
 
+func TestC10APoolIsNotFilledAgainWhileTheTimeIsNotToBeTrusted(t *testing.T) {
+	r := newRig(t)
+	id := r.sim(t, 0)
+	r.share(t, store.Pool{Name: "meters", AllowanceBytes: 500, Reset: simwarden.ResetCycle, ResetDays: 1}, store.Asset{SIMID: id})
+	r.uses(t, id, 0, 0)
+	r.uses(t, id, 500, 0)
+	if _, err := r.pool.Exec(r.ctx, `INSERT INTO guard (kind, because, since_at) VALUES ('clock', 'a test', $1)`, noon); err != nil {
+		t.Fatal(err)
+	}
+	r.clock.Advance(25 * time.Hour) // of the node that books
+	r.uses(t, id, 570, 0)
+	if p := r.poolNow(t, "meters"); p.Period != 1 || p.UsedBytes != 570 {
+		t.Fatalf("the pool is in period %d with %d used, want the first still, with 570", p.Period, p.UsedBytes)
+	}
+	if _, err := r.pool.Exec(r.ctx, `UPDATE guard SET released_at = $1`, noon); err != nil {
+		t.Fatal(err)
+	}
+	r.uses(t, id, 580, 0)
+	if p := r.poolNow(t, "meters"); p.Period != 2 || p.UsedBytes != 10 {
+		t.Errorf("after the release the pool is in period %d with %d used, want the second with 10", p.Period, p.UsedBytes)
+	}
+}
+
 func TestL6WhoHasLeftDrawsNoMoreButWhatItUsedBefore(t *testing.T) {
 	r := newRig(t)
 	id := r.sim(t, 0)
