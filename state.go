@@ -49,10 +49,17 @@ const (
 	RealNameUnknown    RealName = "unknown"
 	RealNameVerified   RealName = "verified"
 	RealNameUnverified RealName = "unverified"
+	// RealNameExempt: no person is to be registered for the SIM, as where it is a unit's.
+	RealNameExempt RealName = "exempt"
 )
 
 // RealNames lists every real-name status.
-func RealNames() []RealName { return []RealName{RealNameUnknown, RealNameVerified, RealNameUnverified} }
+func RealNames() []RealName {
+	return []RealName{RealNameUnknown, RealNameVerified, RealNameUnverified, RealNameExempt}
+}
+
+// Met says that nothing is missing for an account that requires real names.
+func (r RealName) Met() bool { return r == RealNameVerified || r == RealNameExempt }
 
 // Desired is what a decision wants of a SIM.
 type Desired string

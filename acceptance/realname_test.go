@@ -109,3 +109,72 @@ func TestS19AnAccountsPolicyBitesAtOnce(t *testing.T) {
 	w.only(c, simwarden.DirectionSuspend, simwarden.SceneRealNamePolicyChanged, simwarden.ReasonRealNameUnmet)
 	w.suspended(c)
 }
+
+// registration waits until the SIM has been read with a real-name status, and gives the SIM then.
+func (w *world) registration(c card, want simwarden.RealName, odd string) store.SIM {
+	w.t.Helper()
+	var sim store.SIM
+	eventually(w.t, "the real name of "+c.iccid+" is read as "+string(want)+" "+odd, func() bool {
+		var err error
+		sim, err = w.store.SIM(w.ctx, c.id)
+		w.must(err)
+		return !sim.RealNameReadAt.IsZero() && sim.RealName == want && sim.RealNameOdd == odd
+	})
+	return sim
+}
+
+func TestS19OneLinkSuspendsWhoIsNotRegisteredAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "onelink", seldom, func(a *store.Account) { a.RealNameRequired, a.RealNameEvery = true, time.Second })
+	free := w.plan(time.Hour, simwarden.UnlimitedBytes)
+	add := func(state simwarden.State, word string) card {
+		c := w.sim(state)
+		w.must(w.carrier.SetRealName(c.iccid, word))
+		w.buy(c, free)
+		return c
+	}
+	// As the carrier writes them: registered to a unit, not registered, a word nobody knows, registered.
+	unit, stopped := add(simwarden.StateActive, "0 01"), add(simwarden.StateSuspended, "0 01")
+	waiting := add(simwarden.StateSuspended, "0")
+	missing, odd, verified := add(simwarden.StateActive, "0"), add(simwarden.StateSuspended, "7"), add(simwarden.StateActive, "1")
+	w.run()
+
+	if cmd := w.ends(missing, simwarden.CommandDone); cmd.Direction != simwarden.DirectionSuspend || cmd.Reason != simwarden.ReasonRealNameUnmet {
+		t.Errorf("the command is %s for %s, want a suspend for the real name", cmd.Direction, cmd.Reason)
+	}
+	if cmd := w.ends(stopped, simwarden.CommandDone); cmd.Direction != simwarden.DirectionResume {
+		t.Errorf("the SIM of a unit that is paid for got a %s", cmd.Direction)
+	}
+	w.registration(unit, simwarden.RealNameExempt, "")
+	w.registration(odd, simwarden.RealNameUnknown, "7")
+	w.registration(verified, simwarden.RealNameVerified, "")
+	w.must(w.carrier.SetRealName(verified.iccid, "8"))
+	w.registration(verified, simwarden.RealNameVerified, "8")
+	for _, c := range []card{unit, odd, verified} {
+		w.evaluated(c, simwarden.ScenePlanReset, 0)
+		if list := w.commands(c); len(list) != 0 {
+			t.Errorf("SIM %s: what the carrier says proves nothing against it, and there are commands: %s", c.iccid, describe(list))
+		}
+	}
+	if n := w.count(`SELECT count(*) FROM alert WHERE kind = $1 AND account_id = $2 AND cleared_at IS NULL`, store.AlertRealName, w.account.ID); n != 1 {
+		t.Errorf("%d alerts of the two words, want one", n)
+	}
+
+	// A person may say what the carrier does not tell, and that lasts while it does not.
+	if _, _, err := w.person().SetRealName(w.ctx, unit.iccid, simwarden.RealNameUnverified, anna, "as asked"); err == nil {
+		t.Error("a person overrode what the carrier tells")
+	}
+	_, _, err := w.person().SetRealName(w.ctx, odd.iccid, simwarden.RealNameVerified, anna, "passport seen")
+	w.must(err)
+	w.only(odd, simwarden.DirectionResume, simwarden.SceneRealNameActivated, simwarden.ReasonNone)
+	w.registration(odd, simwarden.RealNameVerified, "7")
+
+	// S19: nobody need be registered any more. (The carrier takes no second change of a SIM for minutes.)
+	w.registration(waiting, simwarden.RealNameUnverified, "")
+	w.pause(missing)
+	w.requireRealName(false)
+	w.only(waiting, simwarden.DirectionResume, simwarden.SceneRealNamePolicyChanged, simwarden.ReasonNone)
+	if list := w.commands(missing); len(list) != 1 || w.truth(missing).State != simwarden.StateSuspended {
+		t.Errorf("polling is paused, and the SIM is %s at the carrier: %s", w.truth(missing).State, describe(list))
+	}
+}

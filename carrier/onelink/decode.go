@@ -132,7 +132,8 @@ var exempt = []string{
 }
 
 // decodeRealName reads the real-name status: 1 is registered, 0 is not, or, where a reason says that
-// registration does not apply, nothing that is known. Raw is the status, and the reason behind it.
+// registration does not apply, exempt from it. Any other word is unknown. Raw is the status, and the
+// reason behind it.
 func decodeRealName(result carrier.JSON) (simwarden.RealNameReading, error) {
 	row, err := only(result)
 	if err != nil {
@@ -152,7 +153,9 @@ func decodeRealName(result carrier.JSON) (simwarden.RealNameReading, error) {
 	switch {
 	case status == "1":
 		out.Status = simwarden.RealNameVerified
-	case status == "0" && !slices.Contains(exempt, reason):
+	case status == "0" && slices.Contains(exempt, reason):
+		out.Status = simwarden.RealNameExempt
+	case status == "0":
 		out.Status = simwarden.RealNameUnverified
 	}
 	return out, nil

@@ -36,9 +36,9 @@ func TestConformance(t *testing.T) {
 		RealNames: map[string]simwarden.RealName{
 			"1":    simwarden.RealNameVerified,
 			"0":    simwarden.RealNameUnverified,
-			"0 01": simwarden.RealNameUnknown,
-			"0 02": simwarden.RealNameUnknown,
-			"0 05": simwarden.RealNameUnknown,
+			"0 01": simwarden.RealNameExempt,
+			"0 02": simwarden.RealNameExempt,
+			"0 05": simwarden.RealNameExempt,
 			"0 77": simwarden.RealNameUnverified,
 			"9":    simwarden.RealNameUnknown,
 		},

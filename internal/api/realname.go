@@ -12,7 +12,8 @@ import (
 // settable are the real-name statuses that a person may set.
 var settable = []simwarden.RealName{simwarden.RealNameVerified, simwarden.RealNameUnverified}
 
-// SetRealName sets a SIM's real-name status by hand, where its carrier does not tell it (E2). It is
+// SetRealName sets a SIM's real-name status by hand, where its carrier does not tell it (E2), or says
+// what is not understood; it lasts until the carrier says what is. It is
 // audited, and the SIM is judged at once. changed is false where it was so already.
 func (s *Service) SetRealName(ctx context.Context, iccid string, status simwarden.RealName, actor, reason string) (sim store.SIM, changed bool, err error) {
 	if err = checkReason(reason); err != nil {
@@ -29,7 +30,9 @@ func (s *Service) SetRealName(ctx context.Context, iccid string, status simwarde
 		return sim, false, err
 	}
 	if driver, err := carrier.Lookup(account.Driver); err == nil && driver.Info().CanRead(simwarden.CheckRealName) {
-		return sim, false, badInput("the carrier of account %s tells real-name status itself; what a person says would not last", account.Name)
+		if sim.RealNameOdd == "" {
+			return sim, false, badInput("the carrier of account %s tells real-name status itself; what a person says would not last", account.Name)
+		}
 	}
 	err = s.Store.InTx(ctx, func(tx *store.Tx) error {
 		changed, err = reconcile.SetRealName(ctx, tx, sim.ID, status, actor, reason)

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/simwarden/simwarden"
@@ -33,6 +34,7 @@ func Observe(ctx context.Context, tx *store.Tx, obs []store.Observed) ([]Outcome
 		items   []Item
 		events  []store.NewEvent
 		drifted = map[simwarden.SIMID]bool{}
+		unclear = map[simwarden.AccountID]store.Alert{}
 		closing = closings{tx: tx, of: map[simwarden.AccountID]*brake{}}
 	)
 	for _, sim := range before {
@@ -56,6 +58,15 @@ func Observe(ctx context.Context, tx *store.Tx, obs []store.Observed) ([]Outcome
 			}
 			drifted[sim.ID] = changedOutside(sim, r.State)
 		}
+		if r.RealName != nil {
+			if odd := store.OddRealName(*r.RealName); odd != "" && odd != sim.Facts.RealNameOdd && !r.ReadAt.Before(sim.Facts.RealNameAt) {
+				events = append(events, store.NewEvent{Kind: store.EventRealNameOdd, SIMID: sim.ID, AccountID: sim.AccountID, Actor: "carrier",
+					Data: map[string]any{"said": odd, "realname": sim.Facts.RealName}})
+				unclear[sim.AccountID] = store.Alert{Kind: store.AlertRealName, Key: fmt.Sprintf("realname:%d", sim.AccountID), AccountID: sim.AccountID,
+					Message: fmt.Sprintf("the carrier says %q of the real name of SIM %s, which is not understood; "+
+						"it keeps the status %s until a person sets another: simwarden sim realname %s verified --reason …", odd, sim.ICCID, sim.Facts.RealName, sim.ICCID)}
+			}
+		}
 		rows = append(rows, row)
 		items = append(items, Item{SIMID: sim.ID, Scene: sceneOf(r), Cause: store.Cause{Kind: store.CauseReading, ID: int64(sim.ID)}, AskedBy: System})
 	}
@@ -64,6 +75,11 @@ func Observe(ctx context.Context, tx *store.Tx, obs []store.Observed) ([]Outcome
 	}
 	if err := tx.AddEvents(ctx, events); err != nil {
 		return nil, err
+	}
+	for _, id := range slices.Sorted(maps.Keys(unclear)) { // one an account: all its SIMs may be told so
+		if err := tx.Raise(ctx, unclear[id]); err != nil {
+			return nil, err
+		}
 	}
 	return run(ctx, tx, items, drifted)
 }

@@ -17,6 +17,7 @@ const (
 	BecausePlanChangeDue       = "plan_change_due"
 	BecauseStateUnknown        = "state_unknown"
 	BecauseRealNameUnread      = "realname_unread"
+	BecauseRealNameUnclear     = "realname_unclear"
 	BecauseFactsTooOld         = "facts_too_old"
 	BecauseAlreadySuspended    = "already_suspended"
 	BecauseAlreadyRunning      = "already_running"
@@ -95,6 +96,8 @@ func wish(d *simwarden.Decision, f Facts, l looked) {
 		d.Because = BecausePlanChangeDue
 	case l.realNameUnread:
 		d.Because, d.ReadFirst = BecauseRealNameUnread, []simwarden.CheckKind{simwarden.CheckRealName}
+	case l.realNameUnclear:
+		d.Because = BecauseRealNameUnclear
 	case f.ManualHold:
 		d.Because = BecauseManualHold
 	default:

@@ -24,7 +24,9 @@ type Facts struct {
 	TrafficStates []simwarden.State  `json:"traffic_states"`
 	RealName      simwarden.RealName `json:"realname"`
 	RealNameAt    time.Time          `json:"realname_read_at,omitzero"`
-	UsageReadAt   time.Time          `json:"usage_read_at,omitzero"`
+	// RealNameOdd is what the carrier said of the real name last, where that is not understood.
+	RealNameOdd string    `json:"realname_odd,omitempty"`
+	UsageReadAt time.Time `json:"usage_read_at,omitzero"`
 	// UsageTrueAt is the instant for which the usage is true as far as the carrier says.
 	UsageTrueAt time.Time `json:"usage_true_at,omitzero"`
 

@@ -32,6 +32,8 @@ type looked struct {
 	planChangeDue bool
 	// realNameUnread: real-name is required and can be read, but was never.
 	realNameUnread bool
+	// realNameUnclear: real-name is required and was read, but the carrier's answer says nothing.
+	realNameUnclear bool
 	// warnings are the failed checks of E2 in words (E3).
 	warnings []string
 }
@@ -166,18 +168,34 @@ func (l *looked) realName(f Facts) {
 	case !f.RealNameRequired:
 		l.check(CheckRealNameMet, fmt.Sprintf("%s; the account does not require it", status), true, f.RealNameAt)
 	case status == simwarden.RealNameVerified:
-		l.check(CheckRealNameMet, "verified, as the account requires", true, f.RealNameAt)
+		l.check(CheckRealNameMet, "verified, as the account requires"+oddName(f), true, f.RealNameAt)
+	case status == simwarden.RealNameExempt:
+		l.check(CheckRealNameMet, "the account requires it; the carrier exempts this SIM"+oddName(f), true, f.RealNameAt)
 	case status == simwarden.RealNameUnknown && f.HasReal && f.RealNameAt.IsZero():
 		// A fact that was never read proves nothing: a first import must not switch off a fleet.
 		l.realNameUnread = true
 		saw := "the account requires it; it has not been read yet"
 		l.check(CheckRealNameMet, saw, false, f.RealNameAt)
 		l.warnings = append(l.warnings, saw)
+	case status == simwarden.RealNameUnknown && f.HasReal:
+		// Nor does an answer that is not understood, and asking again would bring the same.
+		l.realNameUnclear = true
+		saw := "the account requires it" + oddName(f)
+		l.check(CheckRealNameMet, saw, false, f.RealNameAt)
+		l.warnings = append(l.warnings, saw)
 	default:
-		saw := fmt.Sprintf("%s; the account requires it", status)
+		saw := fmt.Sprintf("%s; the account requires it%s", status, oddName(f))
 		l.check(CheckRealNameMet, saw, false, f.RealNameAt)
 		l.hold(f, simwarden.ReasonRealNameUnmet, saw, f.NowAt)
 	}
+}
+
+// oddName tells of an answer about the real name that is not understood, for the end of a check.
+func oddName(f Facts) string {
+	if f.RealNameOdd == "" {
+		return ""
+	}
+	return fmt.Sprintf("; the carrier's latest answer %q is not understood", f.RealNameOdd)
 }
 
 func (l *looked) manualHold(f Facts) {

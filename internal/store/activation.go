@@ -22,7 +22,7 @@ func (tx *Tx) MarkPlanned(ctx context.Context, a Asset) error {
 	return nil
 }
 
-// Verified says whether a SIM of the asset is verified by its real name, and keeps that so for the
+// Verified says whether a SIM of the asset is verified by its real name, or exempt from it, and keeps that so for the
 // rest of the transaction: a reading that says otherwise comes before or after. The asset's lock is
 // the caller's.
 func (tx *Tx) Verified(ctx context.Context, a Asset) (bool, error) {
@@ -31,7 +31,7 @@ func (tx *Tx) Verified(ctx context.Context, a Asset) (bool, error) {
 		WITH locked AS MATERIALIZED (
 			SELECT realname FROM poll_state
 			WHERE sim_id = ANY(ARRAY(SELECT id FROM sim WHERE id = $1 OR device_id = $2)) ORDER BY sim_id FOR SHARE)
-		SELECT coalesce(bool_or(realname = 'verified'), false) FROM locked`,
+		SELECT coalesce(bool_or(realname IN ('verified', 'exempt')), false) FROM locked`,
 		nullID(int64(a.SIMID)), nullID(int64(a.DeviceID))).Scan(&verified)
 	if err != nil {
 		return false, fmt.Errorf("real names of sim %d, device %d: %w", a.SIMID, a.DeviceID, err)
@@ -40,14 +40,14 @@ func (tx *Tx) Verified(ctx context.Context, a Asset) (bool, error) {
 }
 
 // wakeVerified lets what was bought to begin on real-name verification begin now, for those of the
-// SIMs, and their devices, that are verified (L4).
+// SIMs, and their devices, that are verified or exempt (L4).
 func (tx *Tx) wakeVerified(ctx context.Context, sims []int64) error {
 	if len(sims) == 0 {
 		return nil
 	}
 	_, err := tx.Exec(ctx, `
 		WITH verified AS MATERIALIZED (
-			SELECT s.id, s.device_id FROM poll_state p JOIN sim s ON s.id = p.sim_id WHERE p.sim_id = ANY($1) AND p.realname = 'verified'),
+			SELECT s.id, s.device_id FROM poll_state p JOIN sim s ON s.id = p.sim_id WHERE p.sim_id = ANY($1) AND p.realname IN ('verified', 'exempt')),
 		waiting AS MATERIALIZED (
 			SELECT b.id FROM verified v JOIN subscription b ON b.sim_id = v.id
 			WHERE b.state = 'queued' AND b.activation = 'realname' AND b.ready_at IS NULL

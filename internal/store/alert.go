@@ -30,6 +30,7 @@ const (
 	AlertCommandFailed = "command_failed"
 	AlertThrottled     = "command_throttled"
 	AlertUsage         = "usage_anomaly"
+	AlertRealName      = "realname_unclear"
 	AlertPartition     = "partition_missing"
 	AlertClock         = "clock"
 	AlertRowSetAside   = "row_set_aside"

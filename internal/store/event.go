@@ -25,6 +25,7 @@ const (
 	EventSIMAdded       = "sim_added"
 	EventState          = "state_changed"
 	EventUsageAnomaly   = "usage_anomaly"
+	EventRealNameOdd    = "realname_unclear"
 	EventDecision       = "decision_changed"
 	EventCommandOpened  = "command_opened"
 	EventCommandEnded   = "command_ended"

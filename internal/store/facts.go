@@ -45,7 +45,7 @@ func (tx *Tx) Facts(ctx context.Context, ids []simwarden.SIMID) ([]SIMFacts, err
 	rows, err := tx.Query(ctx, `
 		SELECT s.id, s.account_id, coalesce(s.device_id, 0), s.iccid,
 			p.state, p.pending, p.extended, p.raw_state, p.state_read_at,
-			p.realname, p.realname_read_at, p.usage_read_at, p.usage_true_at,
+			p.realname, p.realname_odd, p.realname_read_at, p.usage_read_at, p.usage_true_at,
 			s.hold_at, s.hold_by, s.paused_at IS NOT NULL, d.paused_at IS NOT NULL, s.closed_at IS NOT NULL,
 			CASE WHEN s.device_id IS NULL THEN s.ever_planned ELSE d.ever_planned END,
 			s.failed_direction, s.reopen_at, s.drifting_at, p.lifetime_bytes, p.usage_counter_bytes, p.usage_period_start_at,
@@ -68,7 +68,7 @@ func (tx *Tx) Facts(ctx context.Context, ids []simwarden.SIMID) ([]SIMFacts, err
 		var open rules.OpenCommand
 		err := rows.Scan(&f.ID, &f.AccountID, &f.DeviceID, &f.ICCID,
 			&f.Facts.State, &f.Facts.Pending, &f.Facts.Extended, &f.Facts.RawState, &stateRead,
-			&f.Facts.RealName, &realRead, &usageRead, &usageTrue,
+			&f.Facts.RealName, &f.Facts.RealNameOdd, &realRead, &usageRead, &usageTrue,
 			&hold, &f.Facts.ManualHoldBy, &f.Facts.SIMPaused, &f.Facts.DevicePaused, &f.Facts.Closed,
 			&f.Facts.EverPlanned,
 			&f.FailedDir, &reopen, &drifting, &f.LifetimeB, &f.CounterB, &period,

@@ -4,7 +4,7 @@ package store
 func EventKinds() []string {
 	return []string{
 		EventLateAnswer, EventBound, EventUnbound, EventDevicePaused, EventDeviceResumed, EventPlanMoved, EventRealName, EventSIMAdded,
-		EventState, EventUsageAnomaly, EventDecision, EventCommandOpened, EventCommandEnded, EventPaused, EventPoolExhausted, EventPoolJoined, EventPoolLeft, EventPoolReset, EventPoolToppedUp, EventResumed, EventCancelled, EventClosed,
+		EventState, EventUsageAnomaly, EventRealNameOdd, EventDecision, EventCommandOpened, EventCommandEnded, EventPaused, EventPoolExhausted, EventPoolJoined, EventPoolLeft, EventPoolReset, EventPoolToppedUp, EventResumed, EventCancelled, EventClosed,
 		EventReopened, EventHold, EventHoldLifted, EventLapsed, EventSubscribed, EventPlanActivated, EventPlanReset, EventRefunded,
 		EventExhausted, EventDrift, EventAccountChanged, EventRenewed, EventRenewalUnpaid, EventNotFound, EventUsageLate,
 	}
@@ -13,7 +13,7 @@ func EventKinds() []string {
 // AlertKinds lists the kinds of alert.
 func AlertKinds() []string {
 	return []string{
-		AlertAuth, AlertBrake, AlertRest, AlertFailing, AlertCommandFailed, AlertThrottled, AlertUsage, AlertPartition, AlertClock, AlertRowSetAside, AlertDrift,
+		AlertAuth, AlertBrake, AlertRest, AlertFailing, AlertCommandFailed, AlertThrottled, AlertUsage, AlertRealName, AlertPartition, AlertClock, AlertRowSetAside, AlertDrift,
 		AlertRenewal, AlertNotFound,
 	}
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -23,11 +24,20 @@ type StateRow struct {
 	Changed  bool // the state is another than before
 }
 
+// OddRealName is what a carrier said of a real name where that is not understood; empty where it is.
+func OddRealName(r simwarden.RealNameReading) string {
+	if r.Status != simwarden.RealNameUnknown {
+		return ""
+	}
+	return cmp.Or(r.Raw, "?")
+}
+
 // WriteStates keeps what carriers said of SIMs' states and real names. A row older than what is
-// kept changes nothing (F31).
+// kept changes nothing (F31), nor does an answer about a real name that is not understood change the
+// status: it is kept beside it (E11).
 func (tx *Tx) WriteStates(ctx context.Context, rows []StateRow) error {
 	var ids, realIDs []int64
-	var states, extended, raws, real []string
+	var states, extended, raws, real, odd []string
 	var pending, changed []bool
 	var readAt, realAt []time.Time
 	for _, r := range rows {
@@ -37,6 +47,7 @@ func (tx *Tx) WriteStates(ctx context.Context, rows []StateRow) error {
 		}
 		if r.RealName != nil {
 			realIDs, real, realAt = append(realIDs, int64(r.SIMID)), append(real, string(r.RealName.Status)), append(realAt, r.ReadAt)
+			odd = append(odd, OddRealName(*r.RealName))
 		}
 	}
 	if len(ids) > 0 {
@@ -53,16 +64,17 @@ func (tx *Tx) WriteStates(ctx context.Context, rows []StateRow) error {
 	}
 	if len(realIDs) > 0 {
 		_, err := tx.Exec(ctx, `
-			UPDATE poll_state p SET realname = v.realname, realname_read_at = v.read_at
-			FROM unnest($1::bigint[], $2::text[], $3::timestamptz[]) AS v (sim_id, realname, read_at)
+			UPDATE poll_state p SET realname = CASE WHEN v.odd = '' THEN v.realname ELSE p.realname END,
+				realname_odd = v.odd, realname_read_at = v.read_at
+			FROM unnest($1::bigint[], $2::text[], $3::timestamptz[], $4::text[]) AS v (sim_id, realname, read_at, odd)
 			WHERE p.sim_id = v.sim_id AND (p.realname_read_at IS NULL OR p.realname_read_at <= v.read_at)`,
-			realIDs, real, realAt)
+			realIDs, real, realAt, odd)
 		if err != nil {
 			return fmt.Errorf("write %d real-name statuses: %w", len(realIDs), err)
 		}
 		var verified []int64
 		for i, status := range real {
-			if status == string(simwarden.RealNameVerified) {
+			if simwarden.RealName(status).Met() {
 				verified = append(verified, realIDs[i])
 			}
 		}

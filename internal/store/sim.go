@@ -57,16 +57,18 @@ type SIM struct {
 	LifetimeBytes      int64                   `json:"lifetime_bytes"`
 	RealName           simwarden.RealName      `json:"realname"`
 	RealNameReadAt     time.Time               `json:"realname_read_at,omitzero"`
-	StateDueAt         time.Time               `json:"state_due_at,omitzero"`
-	UsageDueAt         time.Time               `json:"usage_due_at,omitzero"`
-	RealNameDueAt      time.Time               `json:"realname_due_at,omitzero"`
-	Settled            bool                    `json:"-"`
-	Desired            simwarden.Desired       `json:"desired"`
-	Reason             simwarden.Reason        `json:"reason,omitempty"`
-	Because            string                  `json:"because,omitempty"`
-	Reasons            []simwarden.ReasonHeld  `json:"reasons"`
-	DecidedAt          time.Time               `json:"decided_at,omitzero"`
-	DecidedScene       simwarden.Scene         `json:"decided_scene,omitempty"`
+	// RealNameOdd is what the carrier said last, where that is not understood; RealName is as before then.
+	RealNameOdd   string                 `json:"realname_odd,omitempty"`
+	StateDueAt    time.Time              `json:"state_due_at,omitzero"`
+	UsageDueAt    time.Time              `json:"usage_due_at,omitzero"`
+	RealNameDueAt time.Time              `json:"realname_due_at,omitzero"`
+	Settled       bool                   `json:"-"`
+	Desired       simwarden.Desired      `json:"desired"`
+	Reason        simwarden.Reason       `json:"reason,omitempty"`
+	Because       string                 `json:"because,omitempty"`
+	Reasons       []simwarden.ReasonHeld `json:"reasons"`
+	DecidedAt     time.Time              `json:"decided_at,omitzero"`
+	DecidedScene  simwarden.Scene        `json:"decided_scene,omitempty"`
 }
 
 const simColumns = `s.id, s.account_id, a.name, coalesce(s.device_id, 0), s.iccid, s.iccid_raw, s.key, s.msisdn, s.imsi, s.label,
@@ -75,7 +77,7 @@ const simColumns = `s.id, s.account_id, a.name, coalesce(s.device_id, 0), s.icci
 	s.failed_in_row, s.failed_direction, s.reopen_at, s.drifting_at, s.drifting_because, s.created_at,
 	p.shard, p.state, p.pending, p.extended, p.raw_state, p.state_read_at, p.state_since_at,
 	p.usage_counter_bytes, p.usage_period_start_at, p.usage_read_at, p.usage_true_at, p.lifetime_bytes,
-	p.realname, p.realname_read_at, p.state_due_at, p.usage_due_at, p.realname_due_at,
+	p.realname, p.realname_read_at, p.realname_odd, p.state_due_at, p.usage_due_at, p.realname_due_at,
 	p.settled, p.desired, p.reason, p.because, p.reasons, p.decided_at, p.decided_scene`
 
 const simTables = ` FROM sim s JOIN poll_state p ON p.sim_id = s.id JOIN account a ON a.id = s.account_id LEFT JOIN device d ON d.id = s.device_id `
@@ -90,7 +92,7 @@ func scanSIM(row pgx.Row) (SIM, error) {
 		&s.FailedInRow, &s.FailedDir, &reopen, &drifting, &s.DriftBecause, &s.CreatedAt,
 		&s.Shard, &s.State, &s.Pending, &s.Extended, &s.RawState, &stateRead, &stateSince,
 		&s.UsageCounterBytes, &period, &usageRead, &usageTrue, &s.LifetimeBytes,
-		&s.RealName, &realRead, &s.StateDueAt, &s.UsageDueAt, &s.RealNameDueAt,
+		&s.RealName, &realRead, &s.RealNameOdd, &s.StateDueAt, &s.UsageDueAt, &s.RealNameDueAt,
 		&s.Settled, &s.Desired, &s.Reason, &s.Because, &s.Reasons, &decided, &s.DecidedScene)
 	if err != nil {
 		return SIM{}, err

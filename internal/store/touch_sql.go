@@ -54,7 +54,7 @@ const (
 	touchRealName = `
 		UPDATE poll_state p SET realname_read_at = v.read_at, realname_due_at = v.due_at
 		FROM unnest($6::bigint[], $7::timestamptz[], $8::timestamptz[], $9::text[]) AS v (sim_id, read_at, due_at, realname)
-		WHERE p.sim_id = v.sim_id AND p.settled AND p.realname = v.realname AND p.realname_read_at <= v.read_at`
+		WHERE p.sim_id = v.sim_id AND p.settled AND p.realname = v.realname AND p.realname_odd = '' AND p.realname_read_at <= v.read_at`
 )
 
 func sameState(rows []PollRow) bool {

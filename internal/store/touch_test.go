@@ -313,8 +313,9 @@ func TestTouchOfARealNameThatIsKnown(t *testing.T) {
 	}
 	account, ids, fence, at := polled(t, s, exec, 4)
 	exec(`UPDATE poll_state SET realname = 'verified', realname_read_at = $1`, at)
-	rows := make([]store.PollRow, 2)
-	for i, status := range []simwarden.RealName{simwarden.RealNameVerified, simwarden.RealNameUnverified} {
+	exec(`UPDATE poll_state SET realname_odd = '9' WHERE sim_id = $1`, ids[2])
+	rows := make([]store.PollRow, 3)
+	for i, status := range []simwarden.RealName{simwarden.RealNameVerified, simwarden.RealNameUnverified, simwarden.RealNameVerified} {
 		rows[i] = store.PollRow{SIMID: ids[i], Shard: int16(int(ids[i]) % account.Shards), Kind: simwarden.CheckRealName, DueAt: at.Add(time.Hour),
 			Reading: simwarden.Reading{ReadAt: at.Add(time.Minute), RealName: &simwarden.RealNameReading{Status: status}}}
 	}
@@ -322,8 +323,8 @@ func TestTouchOfARealNameThatIsKnown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Missed[ids[0]] || !got.Missed[ids[1]] {
-		t.Errorf("missed are %v, want the one alone that is not as it was", got.Missed)
+	if got.Missed[ids[0]] || !got.Missed[ids[1]] || !got.Missed[ids[2]] {
+		t.Errorf("missed are %v, want the one that is not as it was, and the one whose last answer was not understood", got.Missed)
 	}
 	sim, err := s.SIM(t.Context(), ids[0])
 	if err != nil || !sim.RealNameReadAt.Equal(at.Add(time.Minute)) || !sim.RealNameDueAt.Equal(at.Add(time.Hour)) {
