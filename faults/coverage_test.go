@@ -2,7 +2,6 @@ package faults_test
 
 import (
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -20,6 +19,8 @@ type coverage struct {
 	faults     map[string]map[string]int // requests that a fault of the carriers struck, by its name and their operation
 	classes    map[string]int            // what became of attempts
 	pairs      map[[2]string]int         // episodes in which something happened at the point and the fault struck
+	earlier    partOfRun                 // of the runs that this one goes on from
+	kept       partOfRun                 // what the file has of this one
 	hows       map[how]int
 	looked     map[string]int // what the checker went over, in all
 	violations map[string]int // by invariant
@@ -28,7 +29,7 @@ type coverage struct {
 
 func newCoverage() *coverage {
 	return &coverage{points: map[string]int{}, faults: map[string]map[string]int{}, classes: map[string]int{}, pairs: map[[2]string]int{},
-		hows: map[how]int{}, looked: map[string]int{}, violations: map[string]int{}, seeds: []uint64{}}
+		earlier: partOfRun{Pairs: map[string]int{}}, kept: partOfRun{Pairs: map[string]int{}}, hows: map[how]int{}, looked: map[string]int{}, violations: map[string]int{}, seeds: []uint64{}}
 }
 
 // least gives a pair that was reached least, at random among such.
@@ -38,7 +39,7 @@ func (c *coverage) least(random *rand.Rand) (point, name string) {
 	best, ties := -1, 0
 	for _, p := range fault.Points() {
 		for _, f := range lab.FaultNames() {
-			n := c.pairs[[2]string{p, f}]
+			n := c.met(p, f)
 			switch {
 			case best < 0 || n < best:
 				best, ties, point, name = n, 1, p, f
@@ -50,6 +51,18 @@ func (c *coverage) least(random *rand.Rand) (point, name string) {
 		}
 	}
 	return point, name
+}
+
+// met is how often a point and a fault met, in earlier runs too; mu is held.
+func (c *coverage) met(point, name string) int {
+	return c.pairs[[2]string{point, name}] + c.earlier.Pairs[pairName(point, name)]
+}
+
+// inAll is how many schedules ran, in earlier runs too.
+func (c *coverage) inAll() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.schedules + c.earlier.Schedules
 }
 
 // reached notes what an episode came to.
@@ -100,8 +113,9 @@ func (c *coverage) progress(since time.Duration) string {
 	return fmt.Sprintf("%d schedules in %s, %d failed", c.schedules, since.Round(time.Second), len(c.seeds))
 }
 
-// missed are the points and faults, with every also the pairs of both, that were never reached.
-func (c *coverage) missed(every bool) []string {
+// missed are the points and faults that were never reached, and the pairs of both that met less often than
+// so many times.
+func (c *coverage) missed(pairsAtLeast int) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var out []string
@@ -117,8 +131,8 @@ func (c *coverage) missed(every bool) []string {
 	}
 	for _, p := range fault.Points() {
 		for _, f := range lab.FaultNames() {
-			if every && c.pairs[[2]string{p, f}] == 0 {
-				out = append(out, p+" and "+f+" never met")
+			if n := c.met(p, f); n < pairsAtLeast {
+				out = append(out, fmt.Sprintf("%s and %s met %d times, want %d", p, f, n, pairsAtLeast))
 			}
 		}
 	}
@@ -129,6 +143,7 @@ func (c *coverage) missed(every bool) []string {
 type summary struct {
 	FirstSeed      uint64                    `json:"first_seed"`
 	Schedules      int                       `json:"schedules"`
+	Earlier        int                       `json:"schedules_of_earlier_runs"`
 	Seconds        float64                   `json:"seconds"`
 	FailingSeeds   []uint64                  `json:"failing_seeds"`
 	Violations     map[string]int            `json:"violations"`
@@ -144,14 +159,21 @@ type summary struct {
 }
 
 func (c *coverage) summary(first uint64, took time.Duration) summary {
-	missed := c.missed(false)
+	missed := c.missed(0)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := len(fault.Points()) * len(lab.FaultNames())
+	var met []int // of each pair
+	for _, p := range fault.Points() {
+		for _, f := range lab.FaultNames() {
+			met = append(met, c.met(p, f))
+		}
+	}
 	s := summary{FirstSeed: first, Schedules: c.schedules, Seconds: took.Seconds(), FailingSeeds: c.seeds, Violations: c.violations,
-		Hows: c.hows, Points: c.points, Faults: c.faults, Classes: c.classes, Pairs: len(c.pairs), PairsInAll: all, Looked: c.looked, Missed: missed}
-	if len(c.pairs) == all {
-		s.PairLeastOften = slices.Min(slices.Collect(maps.Values(c.pairs)))
+		Hows: c.hows, Points: c.points, Faults: c.faults, Classes: c.classes, Pairs: len(met), PairsInAll: len(met), PairLeastOften: slices.Min(met), Earlier: c.earlier.Schedules, Looked: c.looked, Missed: missed}
+	for _, n := range met {
+		if n == 0 {
+			s.Pairs--
+		}
 	}
 	return s
 }

@@ -10,6 +10,10 @@
 //	make faults FAULT_SCHEDULES=1000 FAULT_SEED=5001
 //	go test ./faults -run 'TestSeeds.*/10.json'
 //
+// What a run reached it adds to the file that FAULT_COVERAGE names by its whole path, every half minute, and counts what is in
+// there already: a long run may be done in parts. In 10,000 schedules each point must have met each fault 20
+// times.
+//
 // With the build tag planted, schedules run on nodes that break an invariant on purpose, until the checker
 // has seen it; FAULT_PLANTED names the bugs to try, with commas between:
 //

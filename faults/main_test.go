@@ -52,9 +52,12 @@ const (
 	defaultSchedules = 300
 	defaultTime      = 170 * time.Second
 	leastSchedules   = 6
-	// enough schedules must have reached every point and every fault, and enoughForPairs every pair of both.
+	// enough schedules must have reached every point and every fault, enoughForPairs every pair of both, and
+	// a whole run each pair so often that 20 different surroundings were tried.
 	enough         = 250
 	enoughForPairs = 5000
+	wholeRun       = 10_000
+	pairsOfAWhole  = 20
 	// workers run schedules at the same time: much of a schedule waits for Postgres.
 	workers = 3
 	// progressEvery is how often a long run says how far it is.
@@ -62,7 +65,10 @@ const (
 )
 
 func TestSchedulesOfFaultsViolateNothing(t *testing.T) {
-	c := newCoverage()
+	c, file := newCoverage(), os.Getenv("FAULT_COVERAGE")
+	if err := c.goOnFrom(file); err != nil {
+		t.Fatal(err)
+	}
 	n, first := fromEnv(t, "FAULT_SCHEDULES", defaultSchedules), fromEnv(t, "FAULT_SEED", 1)
 	_, asked := os.LookupEnv("FAULT_SCHEDULES")
 	begun, dbs := time.Now(), newDatabases(t)
@@ -85,15 +91,28 @@ func TestSchedulesOfFaultsViolateNothing(t *testing.T) {
 					})
 					if worker == 0 && asked && time.Since(said) > progressEvery {
 						said = time.Now()
+						if err := c.keepIn(file); err != nil {
+							t.Error(err)
+						}
 						fmt.Printf("faults: %s, to go on from there: FAULT_SEED=%d\n", c.progress(time.Since(begun)), first+taken.Load()-workers)
 					}
 				}
 			})
 		}
 	})
+	if err := c.keepIn(file); err != nil {
+		t.Error(err)
+	}
+	pairs := 0
+	switch ran := c.inAll(); {
+	case ran >= wholeRun:
+		pairs = pairsOfAWhole
+	case ran >= enoughForPairs:
+		pairs = 1
+	}
 	if c.schedules >= enough {
-		for _, missed := range c.missed(c.schedules >= enoughForPairs) {
-			t.Errorf("%s in %d schedules", missed, c.schedules)
+		for _, missed := range c.missed(pairs) {
+			t.Errorf("%s in %d schedules", missed, c.inAll())
 		}
 	}
 	summary, err := json.Marshal(c.summary(first, time.Since(begun)))
