@@ -71,6 +71,8 @@ func (c cell) ordered() (simwarden.Direction, simwarden.Reason) {
 			return simwarden.DirectionResume, simwarden.ReasonManualResume
 		}
 		return "", ""
+	case c.stop == polled && c.situation == heldByPerson && running && c.scene != simwarden.ScenePlanLapsed && c.scene != simwarden.SceneRefunded: // E10, E13
+		return simwarden.DirectionSuspend, simwarden.ReasonManualHold
 	case c.stop != polled: // E5, and E6 alone passes it
 		ends := c.scene == simwarden.ScenePlanLapsed || c.scene == simwarden.SceneRefunded
 		if ends && c.situation == noPlan && running {

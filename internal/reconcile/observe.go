@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/simwarden/simwarden"
+	"github.com/simwarden/simwarden/internal/rules"
 	"github.com/simwarden/simwarden/internal/store"
 )
 
@@ -88,16 +89,16 @@ func changed(sim store.SIMFacts, r *simwarden.StateReading) bool {
 	return sim.Facts.State != r.State || sim.Facts.Pending != r.Pending
 }
 
-// changedOutside says that a SIM which was as we wanted it is no longer so, and that no command
-// of ours is open that could have done it.
+// changedOutside says that a SIM which was as we wanted it, or as a person holds it, is no longer so,
+// and that no command of ours is open that could have done it.
 func changedOutside(sim store.SIMFacts, r *simwarden.StateReading) bool {
 	if sim.Open != nil || !sim.Settled || r.Pending || sim.Facts.State == r.State {
 		return false
 	}
-	switch sim.Desired {
-	case simwarden.DesiredRunning:
+	switch {
+	case sim.Desired == simwarden.DesiredRunning:
 		return sim.Facts.State == simwarden.StateActive && r.State == simwarden.StateSuspended
-	case simwarden.DesiredSuspended:
+	case sim.Desired == simwarden.DesiredSuspended, sim.Because == rules.BecauseManualHold:
 		return sim.Facts.State == simwarden.StateSuspended && r.State == simwarden.StateActive
 	}
 	return false

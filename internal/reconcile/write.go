@@ -37,6 +37,9 @@ type read struct {
 }
 
 func (w *writer) judge(ctx context.Context, sim store.SIMFacts, item Item, account store.Account, drifted bool) (Outcome, error) {
+	if drifted && account.DriftPolicy == simwarden.DriftAdopt {
+		item = adopted(item, sim.Facts.State)
+	}
 	complete(&sim.Facts, account, item, w.tx.At)
 	if drifted {
 		if err := w.drift(ctx, &sim, account); err != nil {

@@ -96,6 +96,9 @@ func wish(d *simwarden.Decision, f Facts, l looked) {
 		d.Because = BecausePlanChangeDue
 	case l.realNameUnread:
 		d.Because, d.ReadFirst = BecauseRealNameUnread, []simwarden.CheckKind{simwarden.CheckRealName}
+	case f.ManualHold && f.inState(simwarden.DesiredRunning) && !f.Scene.EndsPlan():
+		// Somebody else has put it back, or the person's order has come to nothing (E13, C8).
+		d.Desired, d.Reason = simwarden.DesiredSuspended, simwarden.ReasonManualHold
 	case l.realNameUnclear:
 		d.Because = BecauseRealNameUnclear
 	case f.ManualHold:

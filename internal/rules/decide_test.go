@@ -145,6 +145,8 @@ func TestDecide(t *testing.T) {
 
 		// E3
 		{"E3: a hold stops the automatic resume", also(hold, state("suspended")), leave, "", rules.BecauseManualHold, false},
+		{"E13: what a person holds suspended and runs is suspended again", hold, suspended, "manual_hold", "", true},
+		{"E13: a plan's end, with another in force, is not about a hold", also(hold, scene("plan_lapsed")), leave, "", rules.BecauseManualHold, false},
 		{"E3: a hold stops not the automatic suspend", also(hold, lapsed), suspended, "no_plan", "", true},
 		{"E3: a person's suspend goes through though all is well", manual("suspend"), suspended, "manual_hold", "", true},
 		{"E3: a person's resume goes through though no plan is left", also(lapsed, state("suspended"), manual("resume")), running, "manual_resume", "", true},
