@@ -100,6 +100,10 @@ func (r *rest) accounts() {
 			UsageEvery: maybeSeconds(b.UsageEverySeconds), FreshFor: maybeSeconds(b.FreshForSeconds), BrakePercent: b.BrakePercent,
 			BrakeCount: b.BrakeCount, BrakeWindow: maybeSeconds(b.BrakeWindowSeconds), RenewalLead: maybeSeconds(b.RenewalLeadSeconds), RealNameRequired: b.RealNameRequired, Credentials: b.Credentials}, actorOf(ctx))
 	})
+	on(r, looks(post("/accounts/{name}/test", "test-account", "Ask the carrier something harmless with an account's credentials, at once; it counts as a refresh does")),
+		func(ctx context.Context, in *NamePath) (AccountTested, error) {
+			return r.service.TestAccount(ctx, in.Name, actorOf(ctx))
+		})
 	on(r, post("/accounts/{name}/release-brake", "release-brake", "Release an account's safety brake"),
 		func(ctx context.Context, in *accountAction) (Lifted, error) {
 			a, was, err := r.service.ReleaseBrake(ctx, in.Name, actorOf(ctx), reasonOf(in.Body))

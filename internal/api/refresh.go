@@ -14,6 +14,8 @@ import (
 // Asker asks carriers, at once, for a person who waits for the answer.
 type Asker interface {
 	Refresh(ctx context.Context, account simwarden.AccountID, id simwarden.SIMID) ([]poller.Refreshed, error)
+	// Probe makes the cheapest authenticated call there is.
+	Probe(ctx context.Context, account simwarden.AccountID) error
 }
 
 // ErrNoAsker says that this process calls no carriers.

@@ -47,6 +47,30 @@ func TestG2ARefreshTellsWhatWasNotRead(t *testing.T) {
 	w.want(http.StatusNotFound, "POST", simURL(77, "/refresh"), nil)
 }
 
+func TestAnAccountIsTestedAndAPersonToldWhatToDo(t *testing.T) {
+	w, a, _ := fleet(t)
+	w.nowhere()
+	got := w.want(http.StatusOK, "POST", "/api/v1/accounts/acme/test", nil)
+	if got["ok"] != false || at(t, got, "why_not", "message") != "the carrier could not be reached" {
+		t.Errorf("a carrier that cannot be reached: %v", got)
+	}
+	contains(t, "the advice", got["advice"].(string), "DNS")
+	w.tx(func(ctx context.Context, tx *store.Tx) error {
+		_, err := tx.StopAccount(ctx, a.ID, "refused")
+		return err
+	})
+	w.nowhere() // reads the account as it is now
+	got = w.want(http.StatusOK, "POST", "/api/v1/accounts/acme/test", nil)
+	if at(t, got, "why_not", "class") != "stopped" {
+		t.Errorf("an account whose calls are stopped: %v", got)
+	}
+	contains(t, "the advice", got["advice"].(string), "simwarden account start acme")
+	w.want(http.StatusNotFound, "POST", "/api/v1/accounts/nobody/test", nil)
+	if n := w.rows(`SELECT count(*) FROM audit WHERE account_id = $1 AND action = 'account_test' AND actor = 'token:anna'`, a.ID); n != 2 {
+		t.Errorf("%d audit rows of two tests (R2)", n)
+	}
+}
+
 func TestG2OnePersonAsksCarriersSoOftenOnly(t *testing.T) {
 	// Calls of persons pass the limits, so that a program must not make its polls with them.
 	w, _, id := fleet(t)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -153,24 +154,25 @@ type accountTestCmd struct {
 // Run asks the carrier something harmless.
 func (c *accountTestCmd) Run(ctx context.Context, g *Globals) error {
 	return g.with(ctx, func(e *env) error {
-		a, err := e.Account(ctx, c.Name)
-		if err != nil {
-			return err
-		}
 		asker, err := e.asker(ctx, g, c.AllowLab)
 		if err != nil {
 			return err
 		}
-		if err = asker.Probe(ctx, a.ID); err == nil {
-			err = asker.Close(ctx)
-		}
+		e.Asker = asker
+		a, err := e.TestAccount(ctx, c.Name, actor())
 		if err != nil {
-			return fmt.Errorf("account %s: %w%s", c.Name, err, carrierAdvice(err, c.Name))
+			return err
+		}
+		if err := errors.Join(a.Err, asker.Close(ctx)); err != nil {
+			if a.Advice != "" {
+				a.Advice = "\n" + a.Advice
+			}
+			return fmt.Errorf("account %s: %w%s", c.Name, err, a.Advice)
 		}
 		if g.JSON {
-			return printJSON(g.Out, map[string]any{"account": a.Name, "ok": true})
+			return printJSON(g.Out, a)
 		}
-		fmt.Fprintf(g.Out, "Account %s works: the carrier took its credentials.\n", a.Name)
+		fmt.Fprintf(g.Out, "Account %s works: the carrier took its credentials.\n", a.Account)
 		return nil
 	})
 }

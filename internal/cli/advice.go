@@ -2,36 +2,12 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"strings"
 
-	"github.com/simwarden/simwarden/carrier"
 	"github.com/simwarden/simwarden/internal/api"
 	"github.com/simwarden/simwarden/internal/store"
 )
-
-func asCarrier(err error) (*carrier.Error, bool) { return errors.AsType[*carrier.Error](err) }
-
-// carrierAdvice says what to do about a carrier's no to an account.
-func carrierAdvice(err error, account string) string {
-	e, ok := asCarrier(err)
-	switch {
-	case !ok:
-		return ""
-	case e.Class == carrier.ClassAuth:
-		return fmt.Sprintf("\nThe carrier refuses the credentials. Give the right ones: simwarden account credentials %s --credential …; then: simwarden account start %s --reason …", account, account)
-	case strings.Contains(err.Error(), "https"):
-		return "\nFor a lab on this machine add --allow-lab; a real carrier needs an https base URL."
-	case e.Class == carrier.ClassStopped:
-		return fmt.Sprintf("\nThe account's calls are stopped. Mend the cause, then: simwarden account start %s --reason …", account)
-	case e.BadAnswer:
-		return "\nThe answer is not the carrier's API (a web page, perhaps). Check the account's base URL."
-	case e.NotSent:
-		return "\nThe carrier could not be reached. Check the base URL, DNS and the way out; a carrier on this machine needs --allow-lab."
-	}
-	return ""
-}
 
 // SQL states that say what to do outside the program (PostgreSQL documentation, appendix A).
 const (
