@@ -17,7 +17,8 @@ func TestG2ARefreshAtTheTerminal(t *testing.T) {
 		code int
 		says string
 	}{
-		{"a carrier on this machine is asked for by name", "sim refresh " + sim, cli.ExitFindings, "State      not read"},
+		{"a carrier on this machine is asked for by name", "sim refresh " + sim, cli.ExitFindings, "State      not read: stopped: the account cannot be called now: the carrier must be reached by https"},
+		{"so it is for a test of the account", "account test east", cli.ExitFailed, "account east: query_state stopped: the account cannot be called now: the carrier must be reached by https"},
 		{"what the carrier says, and when it was asked", "sim refresh " + sim + " --allow-lab", cli.ExitOK, "State      active (the carrier says \"active\"), asked 20"},
 		{"its usage", "sim refresh " + sim + " --allow-lab", cli.ExitOK, "Usage "},
 		{"it is in the books", "sims --account east --state active", cli.ExitOK, sim},

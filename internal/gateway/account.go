@@ -60,6 +60,10 @@ type stopped struct {
 	unsaved bool
 }
 
+// setupError is what is wrong with an account's own settings or credentials, in words for people, who know
+// which account they asked for.
+type setupError struct{ error }
+
 // opened is an account's open connection and what it was opened with.
 type opened struct {
 	conn     carrier.Conn
@@ -155,7 +159,7 @@ func (a *account) reopen(ctx context.Context, old *opened) (*opened, error) {
 	}
 	a.set(row, stops)
 	if row.BadSettings {
-		return nil, fmt.Errorf("account %d: its settings are not texts by name", a.id)
+		return nil, setupError{errors.New("its settings are not texts by name")}
 	}
 	same := old != nil && old.driver == row.Driver && old.baseURL == row.BaseURL && maps.Equal(old.settings, row.Settings)
 	if same && bytes.Equal(old.sealed, sealed) {
@@ -190,10 +194,10 @@ func (a *account) credentials(sealed []byte) (map[string]string, error) {
 	}
 	plain, err := a.gateway.opts.Keyring.Open("account", strconv.FormatInt(int64(a.id), 10), sealed)
 	if err != nil {
-		return nil, fmt.Errorf("credential of account %d: %w", a.id, err)
+		return nil, setupError{fmt.Errorf("its credentials: %w", err)}
 	}
 	if err := json.Unmarshal(plain, &values); err != nil {
-		return nil, fmt.Errorf("credential of account %d: not an object of texts", a.id) // json's words quote the text
+		return nil, setupError{errors.New("its credentials are not an object of texts")} // json's words quote the text
 	}
 	return values, nil
 }
@@ -214,10 +218,10 @@ func (a *account) connect(row store.Account, values map[string]string) (*opened,
 		}
 		u, err := url.Parse(base)
 		if err != nil || u.Host == "" {
-			return nil, fmt.Errorf("account %d: the base URL is not of the form https://host/path", a.id) // url's words quote it
+			return nil, setupError{errors.New("its base URL is not of the form https://host/path")} // url's words quote it
 		}
 		if err := a.gateway.allowed(u); err != nil {
-			return nil, fmt.Errorf("account %d: %w", a.id, err)
+			return nil, setupError{err}
 		}
 		o.hosts[strings.ToLower(u.Host)] = true
 	}
@@ -232,7 +236,7 @@ func (a *account) connect(row store.Account, values map[string]string) (*opened,
 		Tokens: &tokenStore{gateway: a.gateway, id: a.id, scope: tokenScope(row, values)},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("account %d: %w", a.id, errors.New(o.redactor.Text(err.Error())))
+		return nil, setupError{errors.New(o.redactor.Text(err.Error()))}
 	}
 	o.conn = conn
 	return o, nil

@@ -188,8 +188,13 @@ func notReady(id simwarden.AccountID, op simwarden.Operation, err error) *carrie
 	if errors.As(err, &e) {
 		return e
 	}
-	return &carrier.Error{Account: id, Operation: op, Class: carrier.ClassStopped, NotSent: true,
+	e = &carrier.Error{Account: id, Operation: op, Class: carrier.ClassStopped, NotSent: true,
 		Message: "the account cannot be called now", RetryAfter: notReadyWait, Err: err}
+	var own setupError
+	if errors.As(err, &own) {
+		e.Message, e.Err = e.Message+": "+own.Error(), nil
+	}
+	return e
 }
 
 // notReadyWait is when to ask again after notReady.
