@@ -26,6 +26,10 @@ var ErrOldDatabase = errors.New("the database is older than this simwarden; run:
 // Migrate brings the schema up to this program's version, one caller at a time however many
 // start at once, and makes the partitions of the next months. A newer database is ErrNewerDatabase.
 func Migrate(ctx context.Context, url string) error {
+	// The driver would parse it at the first query only, and quote it.
+	if _, err := pgx.ParseConfig(url); err != nil {
+		return fmt.Errorf("database url: %w", redactURL(err))
+	}
 	db, err := sql.Open("pgx", url)
 	if err != nil {
 		return fmt.Errorf("migrate: %w", redactURL(err))
