@@ -41,6 +41,16 @@ func (s Scene) IgnoresPause() bool {
 // EndsPlan says that the scene tells of a main plan that has ended (E6).
 func (s Scene) EndsPlan() bool { return s == ScenePlanLapsed || s == SceneRefunded }
 
+// FromCheck says that the scene is a repeated check alone, and no event: a purchase, a top-up, a reset, a plan's end, or
+// what a person asked for.
+func (s Scene) FromCheck() bool {
+	switch s {
+	case SceneUsageCheck, SceneRealNameCheck, SceneStateCheck, ScenePeriodic, ScenePlanCheck:
+		return true
+	}
+	return false
+}
+
 // Reason is why a SIM should be suspended, or is kept so.
 type Reason string
 

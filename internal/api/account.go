@@ -54,6 +54,9 @@ type AccountChange struct {
 	BrakeCount    *int
 	BrakeWindow   *time.Duration
 	RenewalLead   *time.Duration
+	// CheckChangesPerDay and Dwell bound what checks alone change of a SIM (F30); 0: no bound.
+	CheckChangesPerDay *int
+	Dwell              *time.Duration
 	// RealNameRequired, where it changes, has all SIMs of the account judged in the background (S19).
 	RealNameRequired *bool
 	// LimitGroup is the name of the group whose limits the account shares from now on.
@@ -70,6 +73,8 @@ const (
 	maxFreshFor    = 7 * 24 * time.Hour
 	maxBrakeWindow = 24 * time.Hour
 	maxRenewalLead = 7 * 24 * time.Hour
+	maxDwell       = 24 * time.Hour
+	maxChanges     = 1000
 	maxBrakeCount  = 1_000_000
 )
 
@@ -234,6 +239,13 @@ func (s *Service) change(ctx context.Context, tx *store.Tx, id simwarden.Account
 			return nil, err
 		}
 	}
+	if c.CheckChangesPerDay != nil || c.Dwell != nil {
+		most, dwell := valueOr(c.CheckChangesPerDay, a.CheckChangesPerDay), valueOr(c.Dwell, a.Dwell)
+		changed["check_changes_per_day"], changed["dwell_seconds"] = most, dwell.Seconds()
+		if err := tx.SetFlapLimits(ctx, id, most, dwell); err != nil {
+			return nil, err
+		}
+	}
 	if c.Credentials != nil {
 		changed["credentials"] = slices.Sorted(maps.Keys(c.Credentials)) // their names alone
 		if err := s.sealCredentials(ctx, tx, id, c.Credentials); err != nil {
@@ -358,6 +370,8 @@ func checkChange(c AccountChange) error {
 		return notOneOf("drift_policy", *c.DriftPolicy, driftPolicies)
 	case c.BrakePercent != nil && (*c.BrakePercent < 0 || *c.BrakePercent > 100):
 		return badInput("a brake of %d percent: give 0 to 100", *c.BrakePercent)
+	case c.CheckChangesPerDay != nil && (*c.CheckChangesPerDay < 0 || *c.CheckChangesPerDay > maxChanges):
+		return badInput("%d automatic changes a SIM and day: give 0 (no bound) to %d", *c.CheckChangesPerDay, maxChanges)
 	case c.BrakeCount != nil && (*c.BrakeCount < 0 || *c.BrakeCount > maxBrakeCount):
 		return badInput("a brake at %d suspends: give 0 to %d", *c.BrakeCount, maxBrakeCount)
 	}
@@ -366,6 +380,7 @@ func checkChange(c AccountChange) error {
 		checkDuration("usage_every_seconds", valueOr(c.UsageEvery, time.Second), time.Second, maxEvery),
 		checkDuration("realname_every_seconds", valueOr(c.RealNameEvery, time.Second), time.Second, maxEvery),
 		checkDuration("fresh_for_seconds", valueOr(c.FreshFor, time.Second), time.Second, maxFreshFor),
+		checkDuration("dwell_seconds", valueOr(c.Dwell, 0), 0, maxDwell),
 		checkDuration("renewal_lead_seconds", valueOr(c.RenewalLead, 0), 0, maxRenewalLead),
 		checkDuration("brake_window_seconds", valueOr(c.BrakeWindow, time.Second), time.Second, maxBrakeWindow))
 }

@@ -18,6 +18,7 @@ type accountSchema struct {
 	UsageEverySeconds    int64 `json:"usage_every_seconds"`
 	RealNameEverySeconds int64 `json:"realname_every_seconds"`
 	RenewalLeadSeconds   int64 `json:"renewal_lead_seconds"`
+	DwellSeconds         int64 `json:"dwell_seconds"`
 }
 
 // NamePath names an account or limit group.
@@ -61,6 +62,8 @@ type accountPatch struct {
 		BrakeCount           *int                       `json:"brake_count,omitempty" minimum:"0" maximum:"1000000"`
 		BrakeWindowSeconds   *int64                     `json:"brake_window_seconds,omitempty" minimum:"1" maximum:"86400"`
 		RenewalLeadSeconds   *int64                     `json:"renewal_lead_seconds,omitempty" minimum:"0" maximum:"604800" doc:"How long before its end a plan is bought again, where it is; 0: at its end"`
+		CheckChangesPerDay   *int                       `json:"check_changes_per_day,omitempty" minimum:"0" maximum:"1000" doc:"How often in 24 hours checks alone may resume a SIM that is found suspended again, or suspend one, one fewer; 0: no bound"`
+		DwellSeconds         *int64                     `json:"dwell_seconds,omitempty" minimum:"0" maximum:"86400" doc:"The least time from a resume to a suspend that checks alone ask for; 0: none"`
 		RealNameRequired     *bool                      `json:"realname_required,omitempty" doc:"A change has all SIMs of the account judged in the background"`
 		LimitGroup           *string                    `json:"limit_group,omitempty" maxLength:"64" doc:"The group whose limits it shares from now on"`
 		Credentials          credentials                `json:"credentials,omitempty" doc:"Replace all that are there; write-only"`
@@ -98,7 +101,8 @@ func (r *rest) accounts() {
 		return r.service.ChangeAccount(ctx, in.Name, AccountChange{Mode: b.Mode, StateEvery: maybeSeconds(b.StateEverySeconds),
 			LimitGroup: b.LimitGroup, RealNameEvery: maybeSeconds(b.RealNameEverySeconds), Unplanned: b.Unplanned, DriftPolicy: b.DriftPolicy,
 			UsageEvery: maybeSeconds(b.UsageEverySeconds), FreshFor: maybeSeconds(b.FreshForSeconds), BrakePercent: b.BrakePercent,
-			BrakeCount: b.BrakeCount, BrakeWindow: maybeSeconds(b.BrakeWindowSeconds), RenewalLead: maybeSeconds(b.RenewalLeadSeconds), RealNameRequired: b.RealNameRequired, Credentials: b.Credentials}, actorOf(ctx))
+			BrakeCount: b.BrakeCount, BrakeWindow: maybeSeconds(b.BrakeWindowSeconds), RenewalLead: maybeSeconds(b.RenewalLeadSeconds),
+			CheckChangesPerDay: b.CheckChangesPerDay, Dwell: maybeSeconds(b.DwellSeconds), RealNameRequired: b.RealNameRequired, Credentials: b.Credentials}, actorOf(ctx))
 	})
 	on(r, looks(post("/accounts/{name}/test", "test-account", "Ask the carrier something harmless with an account's credentials, at once; it counts as a refresh does")),
 		func(ctx context.Context, in *NamePath) (AccountTested, error) {

@@ -199,6 +199,8 @@ type accountSetCmd struct {
 	BrakePercent     *int           `help:"Automatic suspends in a window, in percent of the active SIMs, that put the brake on." placeholder:"N"`
 	BrakeCount       *int           `help:"The least number of them that puts it on." placeholder:"N"`
 	BrakeWindow      *time.Duration `help:"The brake's window." placeholder:"DURATION"`
+	CheckChanges     *int           `name:"check-changes-per-day" help:"How often in 24 hours checks alone may resume a SIM that is found suspended again, or suspend one, one fewer; 0: no bound." placeholder:"N"`
+	Dwell            *time.Duration `help:"The least time from a resume to a suspend that checks alone ask for; 0: none." placeholder:"DURATION"`
 	RenewalLead      *time.Duration `help:"How long before its end a plan is bought again, where it is, for a carrier that has to be told early; 0: at its end." placeholder:"DURATION"`
 	RealnameRequired *bool          `help:"Whether SIMs that are not verified by real name are suspended; a change has all SIMs of the account judged." placeholder:"true|false"`
 }
@@ -207,7 +209,7 @@ type accountSetCmd struct {
 func (c *accountSetCmd) Run(ctx context.Context, g *Globals) error {
 	change := api.AccountChange{StateEvery: c.StateEvery, UsageEvery: c.UsageEvery, RealNameEvery: c.RealnameEvery, FreshFor: c.FreshFor,
 		Unplanned: (*simwarden.UnplannedPolicy)(c.Unplanned), DriftPolicy: (*simwarden.DriftPolicy)(c.DriftPolicy),
-		BrakePercent: c.BrakePercent, BrakeCount: c.BrakeCount, BrakeWindow: c.BrakeWindow, RenewalLead: c.RenewalLead, RealNameRequired: c.RealnameRequired}
+		BrakePercent: c.BrakePercent, BrakeCount: c.BrakeCount, BrakeWindow: c.BrakeWindow, RenewalLead: c.RenewalLead, CheckChangesPerDay: c.CheckChanges, Dwell: c.Dwell, RealNameRequired: c.RealnameRequired}
 	if *c == (accountSetCmd{Name: c.Name}) {
 		return usage("nothing to change was given; see: simwarden account set --help")
 	}

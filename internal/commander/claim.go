@@ -181,6 +181,12 @@ func (m *Commander) judge(ctx context.Context, tx *store.Tx, j reconcile.Judged,
 		}
 		return m.wait(ctx, tx, t, until, why)
 	}
+	if until, why, err := m.flapHolds(ctx, tx, j, c); err != nil || why != "" {
+		if err != nil {
+			return err
+		}
+		return m.wait(ctx, tx, t, until, why)
+	}
 	since, err := tx.ReadFirstSince(ctx)
 	if err != nil {
 		return err

@@ -12,6 +12,8 @@ type OpenCommand struct {
 	Direction simwarden.Direction
 	State     simwarden.CommandState
 	Scene     simwarden.Scene
+	// HeldForFlap says that it waits because checks have changed the SIM too often (F30).
+	HeldForFlap bool
 }
 
 // OrderInput is all that Order looks at.
@@ -118,7 +120,8 @@ func orderQueued(in OrderInput) Ordered {
 	// The judgement before sending uses the command's own scene (C3). So an order that must
 	// outlive a change of mind (a person's) or a pause (a plan's end, E6) takes the place of one
 	// that would not.
-	if outlasts(d.Scene, open.Scene) {
+	// Nor must what a top-up or a purchase asks for wait where a check's change has to (F30).
+	if outlasts(d.Scene, open.Scene) || open.HeldForFlap && !d.Scene.FromCheck() {
 		if next := orderFresh(in); next.Action == OrderOpen {
 			next.Action = OrderReplace
 			return next

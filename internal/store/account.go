@@ -49,9 +49,13 @@ type Account struct {
 	RealNameEvery time.Duration    `json:"-"`
 	// RenewalLead is how long before its end a plan of its SIMs is bought again, where it is (M2); 0: at its end.
 	RenewalLead time.Duration `json:"-"`
-	Shards      int           `json:"shards"`
-	CreatedAt   time.Time     `json:"created_at"`
-	UpdatedAt   time.Time     `json:"updated_at"`
+	// CheckChangesPerDay is how often in any 24 hours checks alone may change a SIM to the state that it should have had
+	// already, Dwell the least time from a resume to a suspend that checks alone ask for (F30); 0: no bound.
+	CheckChangesPerDay int           `json:"check_changes_per_day"`
+	Dwell              time.Duration `json:"-"`
+	Shards             int           `json:"shards"`
+	CreatedAt          time.Time     `json:"created_at"`
+	UpdatedAt          time.Time     `json:"updated_at"`
 }
 
 // MarshalJSON adds the durations, in seconds.
@@ -65,7 +69,8 @@ func (a Account) MarshalJSON() ([]byte, error) {
 		UsageEverySeconds    int64 `json:"usage_every_seconds"`
 		RealNameEverySeconds int64 `json:"realname_every_seconds"`
 		RenewalLeadSeconds   int64 `json:"renewal_lead_seconds"`
-	}{plain(a), seconds(a.FreshFor), seconds(a.BrakeWindow), seconds(a.StateEvery), seconds(a.UsageEvery), seconds(a.RealNameEvery), seconds(a.RenewalLead)})
+		DwellSeconds         int64 `json:"dwell_seconds"`
+	}{plain(a), seconds(a.FreshFor), seconds(a.BrakeWindow), seconds(a.StateEvery), seconds(a.UsageEvery), seconds(a.RealNameEvery), seconds(a.RenewalLead), seconds(a.Dwell)})
 }
 
 func seconds(d time.Duration) int64 { return int64(d / time.Second) }
@@ -73,17 +78,17 @@ func seconds(d time.Duration) int64 { return int64(d / time.Second) }
 const accountColumns = `id, name, driver, base_url, settings, mode, limit_group_id, zone, realname_required,
 	unplanned, drift_policy, fresh_for_seconds, brake_percent, brake_count, brake_window_seconds,
 	braked_at, braked_because, brake_released_at, stopped_at, stopped_because,
-	state_every_seconds, usage_every_seconds, realname_every_seconds, renewal_lead_seconds, shards, created_at, updated_at`
+	state_every_seconds, usage_every_seconds, realname_every_seconds, renewal_lead_seconds, check_changes_per_day, dwell_seconds, shards, created_at, updated_at`
 
 func scanAccount(row pgx.Row) (Account, error) {
 	var a Account
 	var settings []byte
-	var fresh, window, stateEvery, usageEvery, realEvery, lead int64
+	var fresh, window, stateEvery, usageEvery, realEvery, lead, dwell int64
 	var braked, released, stopped *time.Time
 	err := one(row, &a.ID, &a.Name, &a.Driver, &a.BaseURL, &settings, &a.Mode, &a.LimitGroupID, &a.Zone, &a.RealNameRequired,
 		&a.Unplanned, &a.DriftPolicy, &fresh, &a.BrakePercent, &a.BrakeCount, &window,
 		&braked, &a.BrakedBecause, &released, &stopped, &a.StoppedBecause,
-		&stateEvery, &usageEvery, &realEvery, &lead, &a.Shards, &a.CreatedAt, &a.UpdatedAt)
+		&stateEvery, &usageEvery, &realEvery, &lead, &a.CheckChangesPerDay, &dwell, &a.Shards, &a.CreatedAt, &a.UpdatedAt)
 	if err != nil {
 		return Account{}, err
 	}
@@ -92,6 +97,7 @@ func scanAccount(row pgx.Row) (Account, error) {
 	}
 	a.FreshFor, a.BrakeWindow = time.Duration(fresh)*time.Second, time.Duration(window)*time.Second
 	a.StateEvery, a.UsageEvery = time.Duration(stateEvery)*time.Second, time.Duration(usageEvery)*time.Second
+	a.Dwell = time.Duration(dwell) * time.Second
 	a.RealNameEvery, a.RenewalLead = time.Duration(realEvery)*time.Second, time.Duration(lead)*time.Second
 	a.BrakedAt, a.BrakeReleasedAt, a.StoppedAt = timeOf(braked), timeOf(released), timeOf(stopped)
 	a.CreatedAt, a.UpdatedAt = a.CreatedAt.UTC(), a.UpdatedAt.UTC()
@@ -199,6 +205,12 @@ func (tx *Tx) SetFreshFor(ctx context.Context, id simwarden.AccountID, d time.Du
 // SetBrake sets the safety brake's share in percent, least count and window (C10).
 func (tx *Tx) SetBrake(ctx context.Context, id simwarden.AccountID, percent, count int, window time.Duration) error {
 	return tx.touchAccount(ctx, id, `brake_percent = $3, brake_count = $4, brake_window_seconds = $5`, percent, count, seconds(window))
+}
+
+// SetFlapLimits sets how often in a day checks alone may change a SIM to one and the same state, and the least time from
+// a resume to a suspend that checks alone ask for (F30); 0: no bound.
+func (tx *Tx) SetFlapLimits(ctx context.Context, id simwarden.AccountID, changesPerDay int, dwell time.Duration) error {
+	return tx.touchAccount(ctx, id, `check_changes_per_day = $3, dwell_seconds = $4`, changesPerDay, seconds(dwell))
 }
 
 // StopAccount stops all calls of an account (G8); it keeps the first reason and says whether it

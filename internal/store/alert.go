@@ -27,6 +27,7 @@ const (
 	AlertBrake         = "safety_brake"
 	AlertRest          = "account_rest"
 	AlertFailing       = "account_failing"
+	AlertFlapping      = "sim_flapping"
 	AlertCommandFailed = "command_failed"
 	AlertThrottled     = "command_throttled"
 	AlertUsage         = "usage_anomaly"

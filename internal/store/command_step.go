@@ -20,8 +20,10 @@ const EventLateAnswer = "late_answer"
 const (
 	HeldByBrake = "safety brake"
 	HeldByStop  = "account stopped"
-	HeldByRest  = "account at rest" // the carrier refuses nearly all its changes (G8); one is tried now and then
-	HeldByClock = "clock guard"     // looked at now and then: it holds all accounts
+	HeldByRest  = "account at rest"                                              // the carrier refuses nearly all its changes (G8); one is tried now and then
+	HeldByFlap  = "the account's automatic changes a SIM and day: the SIM flaps" // F30
+	HeldByDwell = "the account's least time from a resume to a suspend"          // F30
+	HeldByClock = "clock guard"                                                  // looked at now and then: it holds all accounts
 )
 
 // DueStep names a command whose next step is due.

@@ -50,13 +50,13 @@ func (tx *Tx) Facts(ctx context.Context, ids []simwarden.SIMID) ([]SIMFacts, err
 			CASE WHEN s.device_id IS NULL THEN s.ever_planned ELSE d.ever_planned END,
 			s.failed_direction, s.reopen_at, s.drifting_at, p.lifetime_bytes, p.usage_counter_bytes, p.usage_period_start_at,
 			p.settled, p.desired, p.reason, p.because, p.reasons,
-			coalesce(c.id, 0), coalesce(c.direction, ''), coalesce(c.state, ''), coalesce(c.scene, '')
+			coalesce(c.id, 0), coalesce(c.direction, ''), coalesce(c.state, ''), coalesce(c.scene, ''), coalesce(c.held_by IN ($2, $3), false)
 		FROM poll_state p
 		JOIN sim s ON s.id = p.sim_id
 		LEFT JOIN device d ON d.id = s.device_id
 		LEFT JOIN command c ON c.sim_id = s.id AND c.state IN ('queued', 'sending', 'verifying', 'confirming')
 		WHERE p.sim_id = ANY($1)
-		ORDER BY s.id`, ids)
+		ORDER BY s.id`, ids, HeldByFlap, HeldByDwell)
 	if err != nil {
 		return nil, fmt.Errorf("facts of %d sims: %w", len(ids), err)
 	}
@@ -73,7 +73,7 @@ func (tx *Tx) Facts(ctx context.Context, ids []simwarden.SIMID) ([]SIMFacts, err
 			&f.Facts.EverPlanned,
 			&f.FailedDir, &reopen, &drifting, &f.LifetimeB, &f.CounterB, &period,
 			&f.Settled, &f.Desired, &f.Reason, &f.Because, &f.Facts.Held,
-			&open.ID, &open.Direction, &open.State, &open.Scene)
+			&open.ID, &open.Direction, &open.State, &open.Scene, &open.HeldForFlap)
 		if err != nil {
 			return nil, fmt.Errorf("facts of %d sims: %w", len(ids), err)
 		}

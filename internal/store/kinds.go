@@ -13,7 +13,7 @@ func EventKinds() []string {
 // AlertKinds lists the kinds of alert.
 func AlertKinds() []string {
 	return []string{
-		AlertAuth, AlertBrake, AlertRest, AlertFailing, AlertCommandFailed, AlertThrottled, AlertUsage, AlertRealName, AlertPartition, AlertClock, AlertRowSetAside, AlertDrift,
+		AlertAuth, AlertBrake, AlertRest, AlertFailing, AlertFlapping, AlertCommandFailed, AlertThrottled, AlertUsage, AlertRealName, AlertPartition, AlertClock, AlertRowSetAside, AlertDrift,
 		AlertRenewal, AlertNotFound,
 	}
 }

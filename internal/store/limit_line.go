@@ -5,8 +5,29 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/simwarden/simwarden"
 )
+
+// Change is a change of a SIM that the carrier has shown.
+type Change struct {
+	At        time.Time
+	Direction simwarden.Direction
+	Scene     simwarden.Scene
+}
+
+// ChangesOf gives the changes of a SIM since an instant that we asked for and the carrier has shown, oldest first (F30).
+func (tx *Tx) ChangesOf(ctx context.Context, sim simwarden.SIMID, since time.Time) ([]Change, error) {
+	return scanAll("changes of a sim", func(row pgx.Row) (Change, error) {
+		var c Change
+		err := one(row, &c.At, &c.Direction, &c.Scene)
+		c.At = c.At.UTC()
+		return c, err
+	})(tx.Query(ctx, `
+		SELECT ended_at, direction, scene FROM command
+		WHERE sim_id = $1 AND state = 'done' AND attempt > 0 AND ended_at > $2 ORDER BY ended_at, id`, sim, since))
+}
 
 // LastSuspendAt is the latest instant at which the carrier may have carried out a suspend of the SIM
 // by us; zero where it never has (C11).
