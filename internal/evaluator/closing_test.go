@@ -53,11 +53,11 @@ func TestF30ACarrierThatSaysAFleetHasEndedDoesNotCloseIt(t *testing.T) {
 	w.clock.Advance(time.Second)
 	w.ended(ids)
 	w.ended(ids)
-	if n := w.closed(ids); n != 10 || w.alerts()[store.AlertBrake] != 1 {
-		t.Errorf("%d SIMs are closed with alerts %v, want ten and one alert (F30)", n, w.alerts())
+	if n := w.closed(ids); n != 10 || w.alerts()[store.AlertBrake] != 2 {
+		t.Errorf("%d SIMs are closed with alerts %v, want ten, an alert of that and one that suspends are held (F30)", n, w.alerts())
 	}
 	alerts, err := w.store.OpenAlerts(t.Context(), 10)
-	if want := "simwarden account release " + w.account.Name + " --reason …"; err != nil || len(alerts) != 1 || !strings.Contains(alerts[0].Message, want) {
+	if want := "simwarden account release " + w.account.Name + " --reason …"; err != nil || len(alerts) != 2 || !strings.Contains(alerts[0].Message, want) || !strings.Contains(alerts[1].Message, want) {
 		t.Errorf("the alerts are %+v (error %v), want the whole command to enter: %s", alerts, err, want)
 	}
 	w.observe(ids[24], simwarden.StateActive)

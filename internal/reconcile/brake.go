@@ -21,8 +21,8 @@ type brake struct {
 }
 
 // release is what a person enters to let go what a brake holds, for the end of an alert's sentence.
-func (b *brake) release() string {
-	return fmt.Sprintf("until a person releases it: simwarden account release %s --reason …", b.account)
+func release(account string) string {
+	return fmt.Sprintf("until a person releases it: simwarden account release %s --reason …", account)
 }
 
 // activeCountFor is how old the count of an account's active SIMs may be for the brake.
@@ -51,13 +51,27 @@ func (w *writer) brake(ctx context.Context, id simwarden.AccountID) (bool, error
 	}
 	b.on = true
 	because := fmt.Sprintf("%d automatic suspends within %s, the limit for %d active SIMs", b.used, b.policy.Window, b.active)
-	if _, err := w.tx.BrakeAccount(ctx, id, because); err != nil {
-		return false, err
+	return true, putOn(ctx, w.tx, id, b.account, because)
+}
+
+// putOn puts the account's brake on, with its alert.
+func putOn(ctx context.Context, tx *store.Tx, id simwarden.AccountID, name, because string) error {
+	if _, err := tx.BrakeAccount(ctx, id, because); err != nil {
+		return err
 	}
-	return true, w.tx.Raise(ctx, store.Alert{
+	return tx.Raise(ctx, store.Alert{
 		Kind: store.AlertBrake, Key: fmt.Sprintf("brake:%d", id), AccountID: id,
-		Message: "safety brake: " + because + "; further ones wait " + b.release(),
+		Message: "safety brake: " + because + "; automatic suspends wait " + release(name),
 	})
+}
+
+// brakeSince is from when on the brake counts: a window back, or since a person released it.
+func brakeSince(a store.Account, at time.Time) time.Time {
+	since := at.Add(-a.BrakeWindow)
+	if a.BrakeReleasedAt.After(since) {
+		return a.BrakeReleasedAt
+	}
+	return since
 }
 
 // clockHolds says whether the time is not to be trusted, so that no automatic suspend is ordered (C10).
@@ -78,11 +92,7 @@ func (w *writer) loadBrake(ctx context.Context, id simwarden.AccountID) (*brake,
 	if err != nil {
 		return nil, err
 	}
-	since := w.tx.At.Add(-a.BrakeWindow)
-	if a.BrakeReleasedAt.After(since) {
-		since = a.BrakeReleasedAt
-	}
-	used, err := w.tx.AutomaticSuspends(ctx, id, since)
+	used, err := w.tx.AutomaticSuspends(ctx, id, brakeSince(a, w.tx.At))
 	if err != nil {
 		return nil, err
 	}

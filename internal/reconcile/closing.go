@@ -26,11 +26,7 @@ func (c *closings) allow(ctx context.Context, id simwarden.AccountID) (bool, err
 		if err != nil {
 			return false, err
 		}
-		since := c.tx.At.Add(-a.BrakeWindow)
-		if a.BrakeReleasedAt.After(since) {
-			since = a.BrakeReleasedAt
-		}
-		used, err := c.tx.ClosedSince(ctx, id, since)
+		used, err := c.tx.ClosedSince(ctx, id, brakeSince(a, c.tx.At))
 		if err != nil {
 			return false, err
 		}
@@ -48,6 +44,6 @@ func (c *closings) allow(ctx context.Context, id simwarden.AccountID) (bool, err
 	return false, c.tx.Raise(ctx, store.Alert{
 		Kind: store.AlertBrake, Key: fmt.Sprintf("closing:%d", id), AccountID: id,
 		Message: fmt.Sprintf("safety brake: the carrier says of %d SIMs within %s that they have ended or are blocked, the limit for %d active SIMs; "+
-			"more are not taken out of polling before a while, or %s", b.used, b.policy.Window, b.active, b.release()),
+			"more are not taken out of polling before a while, or %s", b.used, b.policy.Window, b.active, release(b.account)),
 	})
 }

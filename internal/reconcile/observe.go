@@ -13,14 +13,14 @@ import (
 
 // Observe takes in what carriers said of SIMs: keeps states and real names that are not older
 // than what is known (F31), closes polling where the extended state says so (P5), notes drift
-// (E13), and judges each SIM. Usage must have been booked before, in the same transaction.
+// (E13), holds an account's suspends where much of it reads odd (F29, F30), and judges each SIM. Usage must have been booked before, in the same transaction.
 // One SIM may appear once.
 func Observe(ctx context.Context, tx *store.Tx, obs []store.Observed) ([]Outcome, error) {
 	ids := make([]simwarden.SIMID, 0, len(obs))
-	byID := make(map[simwarden.SIMID]simwarden.Reading, len(obs))
+	byID := make(map[simwarden.SIMID]store.Observed, len(obs))
 	for _, o := range obs {
 		ids = append(ids, o.SIMID)
-		byID[o.SIMID] = o.Reading
+		byID[o.SIMID] = o
 	}
 	if len(ids) == 0 {
 		return nil, nil
@@ -36,10 +36,11 @@ func Observe(ctx context.Context, tx *store.Tx, obs []store.Observed) ([]Outcome
 		events  []store.NewEvent
 		drifted = map[simwarden.SIMID]bool{}
 		unclear = map[simwarden.AccountID]store.Alert{}
+		oddOnes = oddSIMs{}
 		closing = closings{tx: tx, of: map[simwarden.AccountID]*brake{}}
 	)
 	for _, sim := range before {
-		r := byID[sim.ID]
+		r := byID[sim.ID].Reading
 		row := store.StateRow{SIMID: sim.ID, RealName: r.RealName, ReadAt: r.ReadAt}
 		if r.State != nil && !r.ReadAt.Before(sim.Facts.StateReadAt) {
 			row.State = r.State
@@ -68,6 +69,9 @@ func Observe(ctx context.Context, tx *store.Tx, obs []store.Observed) ([]Outcome
 						"it keeps the status %s until a person sets another: simwarden sim realname %s verified --reason …", odd, sim.ICCID, sim.Facts.RealName, sim.ICCID)}
 			}
 		}
+		if isOdd(sim, byID[sim.ID], drifted[sim.ID] && r.State.State == simwarden.StateSuspended) {
+			oddOnes[sim.AccountID] = append(oddOnes[sim.AccountID], sim.ID)
+		}
 		rows = append(rows, row)
 		items = append(items, Item{SIMID: sim.ID, Scene: sceneOf(r), Cause: store.Cause{Kind: store.CauseReading, ID: int64(sim.ID)}, AskedBy: System})
 	}
@@ -81,6 +85,9 @@ func Observe(ctx context.Context, tx *store.Tx, obs []store.Observed) ([]Outcome
 		if err := tx.Raise(ctx, unclear[id]); err != nil {
 			return nil, err
 		}
+	}
+	if err := oddOnes.hold(ctx, tx); err != nil {
+		return nil, err
 	}
 	return run(ctx, tx, items, drifted)
 }

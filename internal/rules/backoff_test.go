@@ -119,3 +119,11 @@ func TestBrake(t *testing.T) {
 		t.Error("B20: a brake without figures let a suspend pass")
 	}
 }
+
+func TestOddLimitIsAFifthOfTheAccountAndAtLeastTen(t *testing.T) {
+	for active, want := range map[int]int{0: 10, 12: 10, 54: 10, 55: 11, 1000: 200} {
+		if got := rules.OddLimit(active); got != want {
+			t.Errorf("F29, F30: of %d active SIMs %d may read odd, want %d", active, got, want)
+		}
+	}
+}

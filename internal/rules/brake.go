@@ -34,3 +34,16 @@ func (b BrakePolicy) Limit(activeSIMs int) int {
 func Brake(b BrakePolicy, suspendsInWindow, activeSIMs int) bool {
 	return suspendsInWindow >= b.Limit(activeSIMs)
 }
+
+// The bounds of OddLimit.
+const (
+	oddSharePercent = 20
+	oddAtLeast      = 10
+)
+
+// OddLimit is how many SIMs of an account may read odd within the brake's window before its automatic
+// suspends are held: the larger of 20 % of its active SIMs and 10 (F29, F30, V13). A SIM reads odd where its
+// counter cannot be believed any more, or its state changed for the worse without an order of ours.
+func OddLimit(activeSIMs int) int {
+	return max(activeSIMs*oddSharePercent/100, oddAtLeast)
+}

@@ -13,6 +13,8 @@ import (
 type Observed struct {
 	SIMID   simwarden.SIMID
 	Reading simwarden.Reading
+	// Odd says that its counter cannot be believed, and could until now (F29).
+	Odd bool
 }
 
 // StateRow is a SIM's state, and where known its real-name status, to keep.

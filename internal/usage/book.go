@@ -22,8 +22,10 @@ const lateFor = 62 * 24 * time.Hour
 type Booked struct {
 	// Grew are the SIMs that used something, Anomalies those whose counter cannot be believed.
 	Grew, Anomalies []simwarden.SIMID
-	DeltaBytes      int64
-	LateBytes       int64
+	// Odd are those of the anomalies that nobody had been told of before (F29).
+	Odd        []simwarden.SIMID
+	DeltaBytes int64
+	LateBytes  int64
 	// Exhausted are the subscriptions whose allowance was used up by these readings.
 	Exhausted []simwarden.SubscriptionID
 }
@@ -283,6 +285,7 @@ func (b *booking) write(ctx context.Context, tx *store.Tx) error {
 	}
 	for _, a := range b.alerts {
 		if opened[a.Key] {
+			b.Odd = append(b.Odd, a.SIMID)
 			b.events = append(b.events, b.odd[a.Key])
 		}
 	}
