@@ -38,6 +38,8 @@ type task struct {
 	// reads are the kinds to read; resolve says that the carrier's key is to be looked up as well.
 	reads   []simwarden.CheckKind
 	resolve bool
+	// priority orders its calls at the gateway: the command's own, or what its long wait has raised it to.
+	priority int
 	// wanted says that the judgement before a read still wants the command.
 	wanted bool
 }
@@ -72,7 +74,10 @@ func (m *Commander) claim(ctx context.Context, id simwarden.CommandID) (task, er
 		if err != nil || !ok {
 			return err
 		}
-		t.claimed, t.cmd = true, c
+		t.claimed, t.cmd, t.priority = true, c, c.Priority
+		if tx.At.Sub(c.RunAt) >= store.AgedAfter {
+			t.priority = max(c.Priority, store.AgedPriority)
+		}
 		manual := simwarden.Direction("")
 		if c.Scene == simwarden.SceneManual {
 			manual = c.Direction

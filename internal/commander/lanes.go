@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/simwarden/simwarden"
+	"github.com/simwarden/simwarden/internal/store"
 )
 
 // lanes run steps, each account in its own lane of Workers goroutines at most. fill, wait and
@@ -20,13 +21,14 @@ type lanes struct {
 	freed chan struct{}
 
 	mu    sync.Mutex
-	busy  map[simwarden.CommandID]simwarden.AccountID
+	busy  map[simwarden.CommandID]store.DueStep
 	count map[simwarden.AccountID]int
+	aged  map[simwarden.AccountID]int // of them, those that went first for their long wait
 }
 
 func newLanes(m *Commander, ctx contexts) *lanes {
 	return &lanes{m: m, ctx: ctx, freed: make(chan struct{}, 1),
-		busy: map[simwarden.CommandID]simwarden.AccountID{}, count: map[simwarden.AccountID]int{}}
+		busy: map[simwarden.CommandID]store.DueStep{}, count: map[simwarden.AccountID]int{}, aged: map[simwarden.AccountID]int{}}
 }
 
 // fill starts as many due steps as the lanes have room for: no more is claimed than can be sent
@@ -43,7 +45,7 @@ func (l *lanes) fill(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		if l.enter(d.ID, d.AccountID) {
+		if l.enter(d) {
 			l.done.Go(func() {
 				defer l.leave(d.ID)
 				if _, err := l.m.step(l.ctx, d.ID); err != nil {
@@ -55,23 +57,34 @@ func (l *lanes) fill(ctx context.Context) error {
 	return nil
 }
 
-func (l *lanes) enter(id simwarden.CommandID, account simwarden.AccountID) bool {
+// enter takes a place of the account's lane. Those that have waited long get at most a quarter of the places
+// before others, and one at least; more of them at once, as of a bulk action, would keep back what comes
+// first (G5).
+func (l *lanes) enter(d store.DueStep) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, in := l.busy[id]; in || l.count[account] >= l.m.Workers {
+	if _, in := l.busy[d.ID]; in || l.count[d.AccountID] >= l.m.Workers || d.Aged && l.aged[d.AccountID] >= max(l.m.Workers/4, 1) {
 		return false
 	}
-	l.busy[id] = account
-	l.count[account]++
+	l.busy[d.ID] = d
+	l.count[d.AccountID]++
+	if d.Aged {
+		l.aged[d.AccountID]++
+	}
 	return true
 }
 
 func (l *lanes) leave(id simwarden.CommandID) {
 	l.mu.Lock()
-	account := l.busy[id]
+	d := l.busy[id]
 	delete(l.busy, id)
-	if l.count[account]--; l.count[account] == 0 {
-		delete(l.count, account)
+	if l.count[d.AccountID]--; l.count[d.AccountID] == 0 {
+		delete(l.count, d.AccountID)
+	}
+	if d.Aged {
+		if l.aged[d.AccountID]--; l.aged[d.AccountID] == 0 {
+			delete(l.aged, d.AccountID)
+		}
 	}
 	l.mu.Unlock()
 	select {

@@ -206,7 +206,7 @@ func (m *Commander) askJob(ctx context.Context, t task, f *found) {
 func (m *Commander) call(ctx context.Context, t task, op simwarden.Operation, f *found, do func(context.Context, carrier.Conn) error) {
 	ctx, cancel := context.WithTimeout(ctx, m.CommandTimeout)
 	defer cancel()
-	err := m.Gateway.Do(ctx, t.cmd.AccountID, gateway.Call{Operation: op, Purpose: purposeOf(t.cmd), Wait: m.SlotWait, Priority: t.cmd.Priority}, do)
+	err := m.Gateway.Do(ctx, t.cmd.AccountID, gateway.Call{Operation: op, Purpose: purposeOf(t.cmd), Wait: m.SlotWait, Priority: t.priority}, do)
 	if err != nil {
 		f.err = carrierError(err, op)
 	}
@@ -216,7 +216,7 @@ func (m *Commander) call(ctx context.Context, t task, op simwarden.Operation, f 
 // queued at once for a new judgement, or later where the read failed.
 func (m *Commander) applyQueued(ctx context.Context, tx *store.Tx, sim store.SIM, t task, f found, failures int) error {
 	next := t.cmd
-	next.RunAt, next.HeldBy = tx.At, ""
+	next.HeldBy = "" // due since as long as before: reads do not take a long wait away (G5)
 	terminal := false
 	switch {
 	case f.err != nil:

@@ -32,7 +32,7 @@ func (m *Commander) send(ctx contexts, t task) error {
 	begun := false
 	what := gateway.Call{
 		Operation: op, Purpose: purposeOf(t.cmd), RequestID: store.AttemptID(t.cmd.ID, t.cmd.Attempt),
-		Wait: m.SlotWait, Priority: t.cmd.Priority,
+		Wait: m.SlotWait, Priority: t.priority,
 	}
 	change := func(ctx context.Context, conn carrier.Conn) error {
 		begun = true

@@ -32,41 +32,58 @@ type DueStep struct {
 	AccountID simwarden.AccountID
 	Priority  int
 	Follows   bool // a request may be at the carrier: the step is a read
+	Aged      bool // it has been due for AgedAfter, and others always went before it
 }
 
-// DueSteps finds the commands whose next step is due, up to perAccount of each account and kind,
-// those that are followed up apart from those to send; in each account by priority, follow-ups
-// first, then the longest due. It claims nothing. Accounts whose calls are stopped (G8) are left
-// out, what an account's safety brake holds (C10), and what rests until the next probe (G8), a person's
-// single click aside; but not where the account observes: there queued commands end without a call (C9).
-// busy are commands to pass over.
-func (s *Store) DueSteps(ctx context.Context, perAccount int, busy []simwarden.CommandID) ([]DueStep, error) {
-	ids := make([]int64, len(busy))
-	for i, id := range busy {
-		ids[i] = int64(id)
-	}
-	rows, err := s.work.Query(ctx, `
-		SELECT d.id, a.id, d.priority, d.follows FROM account a CROSS JOIN LATERAL (
-			SELECT coalesce(bool_or(direction = 'suspend'), false) AS suspends, coalesce(bool_or(direction = 'resume'), false) AS resumes
-			FROM account_rest WHERE account_id = a.id AND since_at IS NOT NULL AND probe_at > $1
-		) rest CROSS JOIN LATERAL (
-			(SELECT c.id, c.priority, c.run_at, true AS follows FROM command c
-			WHERE c.account_id = a.id AND a.stopped_at IS NULL AND c.state IN ('verifying', 'confirming') AND c.run_at <= $1
-			  AND (c.claim_until IS NULL OR c.claim_until <= $1) AND c.id <> ALL($3)
-			ORDER BY c.run_at LIMIT $2)
-			UNION ALL
-			(SELECT c.id, c.priority, c.run_at, false FROM command c
-			WHERE c.account_id = a.id AND c.state = 'queued' AND c.run_at <= $1
+const (
+	// AgedAfter is how long a command is due before it rises to AgedPriority, that of a paid SIM's resume,
+	// so that none waits for ever behind others (G5).
+	AgedAfter    = 10 * time.Minute
+	AgedPriority = 80
+)
+
+// maySend says of a command c of account a, with its rest, that it waits to be sent and nothing holds it.
+const maySend = `c.state = 'queued'
 			  AND (c.claim_until IS NULL OR c.claim_until <= $1) AND c.id <> ALL($3)
 			  AND (a.mode = 'observe' OR a.braked_at IS NULL OR c.direction = 'resume' OR c.scene IN ('plan_lapsed', 'refunded', 'manual'))
 			  AND (a.mode = 'observe' OR NOT CASE c.direction WHEN 'suspend' THEN rest.suspends ELSE rest.resumes END
 				OR c.scene = 'manual' AND c.cause_kind = 'person')
 			  -- What waited for the outcome of its last attempt is judged before it goes out again (C2).
 			  AND (c.attempt = 0 OR NOT EXISTS (SELECT FROM evaluation_request e
-				WHERE e.sim_id = c.sim_id AND e.done_at IS NULL AND e.run_at <= $1 AND e.tries = 0))
+				WHERE e.sim_id = c.sim_id AND e.done_at IS NULL AND e.run_at <= $1 AND e.tries = 0))`
+
+// DueSteps finds the commands whose next step is due, up to perAccount of each account and kind,
+// those that are followed up apart from those to send; in each account by priority, follow-ups
+// first, then the longest due. It claims nothing. Accounts whose calls are stopped (G8) are left
+// out, what an account's safety brake holds (C10), and what rests until the next probe (G8), a person's
+// single click aside; but not where the account observes: there queued commands end without a call (C9).
+// Before all of these come those that have waited for AgedAfter, longest due first; one of them may be there
+// in its ordinary place too. busy are commands to pass over.
+func (s *Store) DueSteps(ctx context.Context, perAccount int, busy []simwarden.CommandID) ([]DueStep, error) {
+	ids := make([]int64, len(busy))
+	for i, id := range busy {
+		ids[i] = int64(id)
+	}
+	now := s.Now()
+	rows, err := s.work.Query(ctx, `
+		SELECT d.id, a.id, d.priority, d.follows, d.aged FROM account a CROSS JOIN LATERAL (
+			SELECT coalesce(bool_or(direction = 'suspend'), false) AS suspends, coalesce(bool_or(direction = 'resume'), false) AS resumes
+			FROM account_rest WHERE account_id = a.id AND since_at IS NOT NULL AND probe_at > $1
+		) rest CROSS JOIN LATERAL (
+			(SELECT c.id, c.priority, c.run_at, true AS follows, c.run_at <= $4 AND c.priority < $5 AS aged FROM command c
+			WHERE c.account_id = a.id AND a.stopped_at IS NULL AND c.state IN ('verifying', 'confirming') AND c.run_at <= $1
+			  AND (c.claim_until IS NULL OR c.claim_until <= $1) AND c.id <> ALL($3)
+			ORDER BY c.run_at LIMIT $2)
+			UNION ALL
+			(SELECT c.id, c.priority, c.run_at, false, false FROM command c
+			WHERE c.account_id = a.id AND c.run_at <= $1 AND `+maySend+`
 			ORDER BY c.priority DESC, c.run_at LIMIT $2)
+			UNION ALL
+			(SELECT c.id, c.priority, c.run_at, false, true FROM command c
+			WHERE c.account_id = a.id AND c.run_at <= $4 AND c.priority < $5 AND `+maySend+`
+			ORDER BY c.run_at LIMIT $2)
 		) d WHERE a.stopped_at IS NULL OR a.mode = 'observe'
-		ORDER BY a.id, d.priority DESC, d.follows DESC, d.run_at, d.id`, s.Now(), perAccount, ids)
+		ORDER BY a.id, d.aged DESC, d.priority DESC, d.follows DESC, d.run_at, d.id`, now, perAccount, ids, now.Add(-AgedAfter), AgedPriority)
 	if err != nil {
 		return nil, fmt.Errorf("due commands: %w", err)
 	}
@@ -74,7 +91,7 @@ func (s *Store) DueSteps(ctx context.Context, perAccount int, busy []simwarden.C
 	var out []DueStep
 	for rows.Next() {
 		var d DueStep
-		if err := rows.Scan(&d.ID, &d.AccountID, &d.Priority, &d.Follows); err != nil {
+		if err := rows.Scan(&d.ID, &d.AccountID, &d.Priority, &d.Follows, &d.Aged); err != nil {
 			return nil, fmt.Errorf("due commands: %w", err)
 		}
 		out = append(out, d)

@@ -216,6 +216,25 @@ func TestDueStepsComeByPriorityFollowUpsFirst(t *testing.T) {
 	}
 }
 
+func TestG5ACommandThatHasWaitedForLongGoesFirst(t *testing.T) {
+	q := newQueue(t)
+	low := q.add(q.account, simwarden.ScenePeriodic, 50)
+	for at := time.Duration(0); ; at += time.Minute {
+		q.add(q.account, simwarden.ScenePlanLapsed, 80) // there is always something that goes before it
+		q.add(q.account, simwarden.ScenePlanLapsed, 80)
+		due, err := q.store.DueSteps(t.Context(), 2, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first := due[0]; first.Aged != (at >= store.AgedAfter) || first.Aged != (first.ID == low) {
+			t.Fatalf("after %s the first of %+v is aged: %v, want command %d from %s on", at, due, first.Aged, low, store.AgedAfter)
+		} else if first.Aged {
+			return
+		}
+		q.clock.Advance(time.Minute)
+	}
+}
+
 func TestStoppedAndBrakedAccountsHoldTheirCommandsAndNoOthers(t *testing.T) {
 	q := newQueue(t)
 	stopped, braked := q.addAccount("stopped"), q.addAccount("braked")
