@@ -123,6 +123,9 @@ func (s *Sweeper) try(ctx context.Context, b batch, limit int) (due []simwarden.
 		if due, err = b.take(tx, ctx, limit, b.aside.until(tx.At)...); err != nil || len(due) == 0 {
 			return err
 		}
+		if due, err = tx.OwnAssets(ctx, due); err != nil || len(due) == 0 {
+			return err
+		}
 		return b.do(ctx, tx, due)
 	})
 	if err == nil {

@@ -133,6 +133,18 @@ func (w *moneyWorld) plan(price int64) simwarden.Plan {
 	return p
 }
 
+// addon adds an add-on of 30 days that costs so many cents.
+func (w *moneyWorld) addon(price int64) (p simwarden.Plan) {
+	w.t.Helper()
+	w.n++
+	w.must(func(ctx context.Context, tx *store.Tx) (err error) {
+		p, err = tx.AddPlan(ctx, simwarden.Plan{Code: fmt.Sprintf("plan %d", w.n), Kind: simwarden.PlanAddon, AllowanceBytes: 1 << 30, ValidityUnit: simwarden.ValidityDays,
+			ValidityCount: 30, Reset: simwarden.ResetNone, Zone: "UTC", PriceMinor: price, Currency: "EUR"})
+		return err
+	})
+	return p
+}
+
 func (w *moneyWorld) subscribe(o plans.Order) (b simwarden.Subscription, err error) {
 	err = w.tx(func(ctx context.Context, tx *store.Tx) (err error) {
 		b, err = plans.Subscribe(ctx, tx, o)
