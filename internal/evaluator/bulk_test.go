@@ -123,7 +123,7 @@ func TestF53ABulkActionGoesOnAfterCrashesAndActsOnNoSIMTwice(t *testing.T) {
 	const n = 2000
 	sims := w.many(n)
 	b := w.bulk(simwarden.DirectionSuspend, sims...)
-	crashes := 0
+	crashes, end := 0, time.Now().Add(time.Minute) // the database may take its time to end what a dead node had begun
 	for i := 0; w.action(b.ID).State == store.BulkRunning; i++ {
 		// Each node dies in the middle of its batches: the later, the further it has come.
 		ctx, stop := context.WithCancel(t.Context())
@@ -141,7 +141,7 @@ func TestF53ABulkActionGoesOnAfterCrashesAndActsOnNoSIMTwice(t *testing.T) {
 			}
 		}
 		stop()
-		if i > n {
+		if time.Now().After(end) {
 			t.Fatal("it does not come to an end")
 		}
 	}
