@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/simwarden/simwarden"
+	"github.com/simwarden/simwarden/internal/api"
 	"github.com/simwarden/simwarden/internal/plans"
 	"github.com/simwarden/simwarden/internal/reconcile"
 	"github.com/simwarden/simwarden/internal/store"
@@ -215,6 +216,76 @@ func TestS3RefundOfAPausedSIMSuspendsOnceOnly(t *testing.T) {
 		w.periodic(c)
 		if list := w.commands(c); len(list) != 1 {
 			t.Errorf("the refund has triggered again: %s", describe(list))
+		}
+	})
+}
+
+// mode switches the account as a person does, and waits until what that asks for is done.
+func (w *world) mode(m simwarden.AccountMode) {
+	w.t.Helper()
+	_, err := w.person().ChangeAccount(w.ctx, w.account.Name, api.AccountChange{Mode: &m}, anna)
+	w.must(err)
+	eventually(w.t, "the account's SIMs are judged", func() bool {
+		return w.count(`SELECT count(*) FROM account_evaluation WHERE account_id = $1 AND finished_at IS NULL`, w.account.ID) == 0
+	})
+}
+
+func TestE6WhatLapsedUnderPauseWhileTheAccountObservedIsSuspendedWhenItActs(t *testing.T) {
+	eachCarrier(t, func(t *testing.T, driver string) {
+		w := newWorld(t, driver, seldom)
+		w.run()
+		paused, open, paid := w.sim(simwarden.StateActive), w.sim(simwarden.StateActive), w.sim(simwarden.StateActive)
+		for _, c := range []card{paused, open, paid} {
+			w.reads(c, simwarden.StateActive)
+		}
+		w.mode(simwarden.ModeObserve)
+		w.pause(paused)
+		w.pause(paid)
+		short := w.plan(2*time.Second, simwarden.UnlimitedBytes)
+		b := w.buy(paused, short)
+		w.buy(open, short)
+		w.buy(paid, short)
+		for _, c := range []card{paused, open, paid} {
+			if cmd := w.ends(c, simwarden.CommandObserved); cmd.Scene != simwarden.ScenePlanLapsed {
+				t.Errorf("SIM %s: observed is a %s with scene %s", c.iccid, cmd.Direction, cmd.Scene)
+			}
+		}
+		later := w.buy(paid, w.plan(time.Hour, simwarden.UnlimitedBytes))
+		w.judged(simwarden.ScenePlanActivated, later.ID)
+		differences := map[string]api.Difference{}
+		w.must(w.person().Diff(w.ctx, w.account.ID, func(d api.Difference) error {
+			differences[d.ICCID] = d
+			return nil
+		}))
+		if d := differences[paused.iccid]; len(differences) != 2 || d.Direction != simwarden.DirectionSuspend || d.Because != "lapsed_while_observing" {
+			t.Errorf("diff shows %+v, want the two SIMs without a plan, the paused one too", differences)
+		}
+
+		w.mode(simwarden.ModeAct)
+		for c, scene := range map[card]simwarden.Scene{paused: simwarden.ScenePlanLapsed, open: simwarden.ScenePeriodic} {
+			var list []store.Command
+			eventually(t, "the SIM without a plan is suspended", func() bool {
+				list = w.commands(c)
+				return len(list) == 2 && list[1].State == simwarden.CommandDone
+			})
+			if list[1].Direction != simwarden.DirectionSuspend || list[1].Scene != scene || list[1].Reason != simwarden.ReasonNoPlan || w.truth(c).State != simwarden.StateSuspended {
+				t.Errorf("SIM %s is %s at the carrier: %s", c.iccid, w.truth(c).State, describe(list))
+			}
+		}
+		if list := w.commands(paused); list[1].SubscriptionID != b.ID {
+			t.Errorf("the command speaks of subscription %d, want %d", list[1].SubscriptionID, b.ID)
+		}
+
+		// It has had its turn: a person puts the SIM back, and the account observes and acts once more.
+		w.orders(paused, simwarden.DirectionResume)
+		w.mode(simwarden.ModeObserve)
+		w.evaluated(paused, simwarden.ScenePlanLapsed, b.ID)
+		w.mode(simwarden.ModeAct)
+		if list := w.commands(paused); list[len(list)-1].Direction == simwarden.DirectionSuspend && list[len(list)-1].State != simwarden.CommandObserved {
+			t.Errorf("the lapse has triggered again: %s", describe(list))
+		}
+		if list := w.commands(paid); len(list) != 1 || w.truth(paid).State != simwarden.StateActive {
+			t.Errorf("it has a plan again, and is %s: %s", w.truth(paid).State, describe(list))
 		}
 	})
 }

@@ -178,9 +178,14 @@ func (s *Service) change(ctx context.Context, tx *store.Tx, id simwarden.Account
 		return nil, err
 	}
 	a, changed := accounts[id], map[string]any{}
+	// The requests' locks come before the account's, as where they are worked off.
+	if c.Mode != nil && *c.Mode != a.Mode && *c.Mode == simwarden.ModeAct {
+		if err := tx.RequestAccountEvaluation(ctx, id, simwarden.ScenePeriodic, actor); err != nil {
+			return nil, err
+		}
+	}
 	if c.RealNameRequired != nil && *c.RealNameRequired != a.RealNameRequired {
 		changed["realname_required"] = *c.RealNameRequired
-		// The request's lock comes before the account's, as where it is worked off.
 		if err := tx.RequestAccountEvaluation(ctx, id, simwarden.SceneRealNamePolicyChanged, actor); err != nil {
 			return nil, err
 		}

@@ -170,6 +170,9 @@ func difference(o reconcile.Outcome, account string) Difference {
 	if because == "" {
 		because = o.Decision.Because
 	}
+	if because == "" && o.Decision.Scene.EndsPlan() {
+		because = "lapsed_while_observing"
+	}
 	return Difference{
 		ICCID: o.ICCID, AccountID: o.AccountID, Account: account, State: o.Facts.State, Desired: o.Decision.Desired,
 		Action: string(o.Ordered.Action), Direction: o.Ordered.Direction, Reason: o.Decision.Reason, Because: because, ReadAt: o.Facts.StateReadAt,

@@ -21,7 +21,7 @@ var (
 )
 
 // RunAccounts judges all SIMs of the accounts and pools for which that was asked, as when an account's
-// real-name policy has changed (S19) or a pool is used up (L6), until ctx ends; errors are logged and tried again. Several nodes may run
+// real-name policy has changed (S19), it goes to act (C9) or a pool is used up (L6), until ctx ends; errors are logged and tried again. Several nodes may run
 // it. How far it has come is kept with each batch, so that a node goes on where another died.
 func (e *Evaluator) RunAccounts(ctx context.Context) error {
 	for {
@@ -93,7 +93,19 @@ func (e *Evaluator) accountBatch(ctx context.Context, limit int) (n int, err err
 			return tx.FinishAccountEvaluation(ctx, job.ID)
 		}
 		pointAccountIn.Hit()
-		outcomes, err := reconcile.SIMs(ctx, tx, accountItems(job, ids))
+		items := accountItems(job, ids)
+		if job.AccountID != 0 && job.Scene == simwarden.ScenePeriodic { // it acts now
+			lapses, err := tx.TakeObservedLapses(ctx, ids)
+			if err != nil {
+				return err
+			}
+			for i := range items {
+				if l, ok := lapses[items[i].SIMID]; ok {
+					items[i].Observed = &l
+				}
+			}
+		}
+		outcomes, err := reconcile.SIMs(ctx, tx, items)
 		if err != nil {
 			return err
 		}

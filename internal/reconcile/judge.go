@@ -42,7 +42,8 @@ func Judge(ctx context.Context, tx *store.Tx, id simwarden.SIMID, scene simwarde
 }
 
 // Preview tells what a periodic evaluation would order now for SIMs, without writing anything:
-// what diff shows (C9). Accounts that observe are judged as if they acted.
+// what diff shows (C9). Accounts that observe are judged as if they acted, and what lapsed meanwhile as it
+// will be when they do.
 func Preview(ctx context.Context, tx *store.Tx, ids []simwarden.SIMID) ([]Outcome, error) {
 	sims, err := tx.Facts(ctx, ids)
 	if err != nil {
@@ -52,10 +53,17 @@ func Preview(ctx context.Context, tx *store.Tx, ids []simwarden.SIMID) ([]Outcom
 	if err != nil {
 		return nil, fmt.Errorf("preview: %w", err)
 	}
+	lapses, err := tx.ObservedLapses(ctx, ids)
+	if err != nil {
+		return nil, fmt.Errorf("preview: %w", err)
+	}
 	out := make([]Outcome, 0, len(sims))
 	for _, sim := range sims {
-		a := accounts[sim.AccountID]
-		complete(&sim.Facts, a, Item{Scene: simwarden.ScenePeriodic}, tx.At)
+		a, item := accounts[sim.AccountID], Item{Scene: simwarden.ScenePeriodic}
+		if l, ok := lapses[sim.ID]; ok {
+			item.Observed = &l
+		}
+		complete(&sim.Facts, a, item.settle(sim), tx.At)
 		d := rules.Decide(sim.Facts)
 		o := rules.Order(rules.OrderInput{Decision: d, Facts: sim.Facts, Open: sim.Open, Mode: simwarden.ModeAct,
 			LastFailedDirection: sim.FailedDir, ReopenAt: sim.ReopenAt, Braked: !a.BrakedAt.IsZero(),

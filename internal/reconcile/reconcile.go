@@ -26,6 +26,19 @@ type Item struct {
 	// Requested says that the caller holds an evaluation request for this item and keeps it waiting
 	// where the order is to wait; otherwise a request is written then.
 	Requested bool
+	// Observed is a lapse that was not commanded while the account observed. Where polling is stopped the
+	// item is judged as that lapse, which nothing else would come back to (E6); where it is not, as any
+	// other, so that the brake has its say in what begins with the account's acting (C10).
+	Observed *store.Lapse
+}
+
+// settle gives the item as it is to be judged, given the SIM.
+func (item Item) settle(sim store.SIMFacts) Item {
+	if l := item.Observed; l != nil && sim.Facts.PollingStopped() {
+		item.Scene, item.SubscriptionID = l.Scene, l.SubscriptionID
+		item.Cause = store.Cause{Kind: store.CauseSubscription, ID: int64(l.SubscriptionID)}
+	}
+	return item
 }
 
 // Outcome is what came of one item.
@@ -85,6 +98,7 @@ func run(ctx context.Context, tx *store.Tx, items []Item, drifted map[simwarden.
 	}
 	var lapses []store.Lapse
 	for _, sim := range sims {
+		byID[sim.ID] = byID[sim.ID].settle(sim)
 		if l, ok := lapseOf(byID[sim.ID]); ok {
 			lapses = append(lapses, l)
 		}

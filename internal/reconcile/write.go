@@ -139,6 +139,9 @@ func (w *writer) order(ctx context.Context, sim store.SIMFacts, item Item, d sim
 			w.events = append(w.events, store.NewEvent{Kind: store.EventCommandEnded, SIMID: sim.ID, AccountID: sim.AccountID, Actor: item.AskedBy,
 				Data: map[string]any{"state": simwarden.CommandObserved, "direction": o.Direction, "reason": d.Reason, "scene": d.Scene}})
 		}
+		if l, ok := lapseOf(item); ok && err == nil {
+			err = w.tx.KeepObservedLapse(ctx, l)
+		}
 		return err
 	}
 	return nil

@@ -370,15 +370,6 @@ func (tx *Tx) Unsettle(ctx context.Context, sim simwarden.SIMID) error {
 	return nil
 }
 
-// ForgetLapse gives a lapse its one trigger back: its command ended without having been meant for
-// the carrier (C9).
-func (tx *Tx) ForgetLapse(ctx context.Context, command simwarden.CommandID) error {
-	if _, err := tx.Exec(ctx, `DELETE FROM lapse_trigger WHERE command_id = $1`, command); err != nil {
-		return fmt.Errorf("forget lapse of command %d: %w", command, err)
-	}
-	return nil
-}
-
 // IsOneRows says whether an error is about the very rows of a statement (a value, a constraint, a
 // trigger), and not about the database as a whole: the same would happen again, to this row alone
 // (F5, F16).
