@@ -252,8 +252,8 @@ func TestE6WhatLapsedUnderPauseWhileTheAccountObservedIsSuspendedWhenItActs(t *t
 		}
 		later := w.buy(paid, w.plan(time.Hour, simwarden.UnlimitedBytes))
 		w.judged(simwarden.ScenePlanActivated, later.ID)
-		differences := map[string]api.Difference{}
-		w.must(w.person().Diff(w.ctx, w.account.ID, func(d api.Difference) error {
+		differences := map[string]api.SIMDifference{}
+		w.must(w.person().Diff(w.ctx, w.account.ID, func(d api.SIMDifference) error {
 			differences[d.ICCID] = d
 			return nil
 		}))

@@ -143,7 +143,7 @@ func TestDiffTellsWhatWouldChangeAndChangesNothing(t *testing.T) {
 		want    string
 	}{{0, numbered(1).String() + " acme suspend " + numbered(3).String() + " other suspend "}, {a.ID, numbered(1).String() + " acme suspend "}} {
 		got := ""
-		err := w.service.Diff(t.Context(), row.account, func(d api.Difference) error {
+		err := w.service.Diff(t.Context(), row.account, func(d api.SIMDifference) error {
 			got += fmt.Sprintf("%s %s %s ", d.ICCID, d.Account, d.Direction)
 			return nil
 		})
@@ -151,6 +151,18 @@ func TestDiffTellsWhatWouldChangeAndChangesNothing(t *testing.T) {
 			t.Errorf("account %d: %q, want %q (C9): %v", row.account, got, row.want, err)
 		}
 	}
+	page := w.want(http.StatusOK, "GET", "/api/v1/diff?limit=1", nil)
+	if items := page["items"].([]any); len(items) != 1 || at(t, page, "items", 0, "iccid") != numbered(1).String() || at(t, page, "items", 0, "direction") != "suspend" {
+		t.Errorf("the first page is %v, want the first SIM alone", page)
+	}
+	page = w.want(http.StatusOK, "GET", fmt.Sprintf("/api/v1/diff?cursor=%v", page["next_cursor"]), nil)
+	if items := page["items"].([]any); len(items) != 1 || at(t, page, "items", 0, "iccid") != numbered(3).String() || page["next_cursor"] != nil {
+		t.Errorf("the second page is %v, want the third SIM, and the end", page)
+	}
+	if page = w.want(http.StatusOK, "GET", "/api/v1/diff?account=other", nil); len(page["items"].([]any)) != 1 || at(t, page, "items", 0, "account") != "other" {
+		t.Errorf("of the other account: %v", page)
+	}
+	w.want(http.StatusNotFound, "GET", "/api/v1/diff?account=nobody", nil)
 	if n := w.rows(`SELECT count(*) FROM command`); n != commands {
 		t.Errorf("diff wrote %d commands", n-commands)
 	}

@@ -121,6 +121,7 @@ func newREST(o Options, mux *http.ServeMux) error {
 	r.pools()
 	r.margins()
 	r.commands()
+	r.diffs()
 	r.bulks()
 	r.records()
 	r.alerts()

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 	"unicode/utf8"
 
 	"github.com/simwarden/simwarden"
@@ -112,69 +111,4 @@ func (s *Service) Polling(ctx context.Context, iccid string, pause bool, actor, 
 	}
 	sim, err = s.Store.SIM(ctx, sim.ID)
 	return sim, changed, err
-}
-
-// Difference is one SIM that is not as it should be (C9).
-type Difference struct {
-	ICCID     string              `json:"iccid"`
-	AccountID simwarden.AccountID `json:"account_id"`
-	Account   string              `json:"account"`
-	State     simwarden.State     `json:"state"`
-	Desired   simwarden.Desired   `json:"desired"`
-	Action    string              `json:"action"`
-	Direction simwarden.Direction `json:"direction,omitempty"`
-	Reason    simwarden.Reason    `json:"reason,omitempty"`
-	Because   string              `json:"because,omitempty"`
-	ReadAt    time.Time           `json:"state_read_at,omitzero"`
-}
-
-const diffBatch = 500
-
-// Diff tells, for an account or (zero) the whole fleet, what a judgement now would order, as if
-// every account acted, and calls each for every SIM that is not as it should be. It writes nothing.
-func (s *Service) Diff(ctx context.Context, account simwarden.AccountID, each func(Difference) error) error {
-	accounts, err := s.Store.Accounts(ctx)
-	if err != nil {
-		return err
-	}
-	names := map[simwarden.AccountID]string{}
-	for _, a := range accounts {
-		names[a.ID] = a.Name
-	}
-	for after := simwarden.SIMID(0); ; {
-		ids, err := s.Store.SIMsAfter(ctx, after, diffBatch)
-		if err != nil || len(ids) == 0 {
-			return err
-		}
-		after = ids[len(ids)-1]
-		var outcomes []reconcile.Outcome
-		if err := s.Store.InTx(ctx, func(tx *store.Tx) error {
-			outcomes, err = reconcile.Preview(ctx, tx, ids)
-			return err
-		}); err != nil {
-			return err
-		}
-		for _, o := range outcomes {
-			if account != 0 && o.AccountID != account || o.Ordered.Action == "none" {
-				continue
-			}
-			if err := each(difference(o, names[o.AccountID])); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-func difference(o reconcile.Outcome, account string) Difference {
-	because := o.Ordered.Because
-	if because == "" {
-		because = o.Decision.Because
-	}
-	if because == "" && o.Decision.Scene.EndsPlan() {
-		because = "lapsed_while_observing"
-	}
-	return Difference{
-		ICCID: o.ICCID, AccountID: o.AccountID, Account: account, State: o.Facts.State, Desired: o.Decision.Desired,
-		Action: string(o.Ordered.Action), Direction: o.Ordered.Direction, Reason: o.Decision.Reason, Because: because, ReadAt: o.Facts.StateReadAt,
-	}
 }

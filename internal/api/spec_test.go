@@ -30,6 +30,7 @@ var demands = []struct {
 	{"R1", "records are listed by SIM, account, scene, status and time", "GET /records", "iccid account direction scene status from until cursor limit"},
 	{"R1", "a record is read", "GET /records/{id}", ""},
 	{"I2", "every enumeration is served", "GET /enumerations", ""},
+	{"C9", "what would change now is listed, for an account or the fleet", "GET /diff", "account cursor limit"},
 	{"C2", "commands are listed", "GET /commands", "iccid account state open held cursor"},
 	{"C10", "what the brake and guards hold back is listed", "GET /commands", "held"},
 	{"R1", "a command is read with its attempts", "GET /commands/{id}", ""},

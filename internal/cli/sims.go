@@ -90,9 +90,9 @@ func (c *diffCmd) Run(ctx context.Context, g *Globals) error {
 			account = a.ID
 		}
 		counts := map[string]int{}
-		list := []api.Difference{}
+		list := []api.SIMDifference{}
 		total := 0
-		err := e.Diff(ctx, account, func(d api.Difference) error {
+		err := e.Diff(ctx, account, func(d api.SIMDifference) error {
 			total++
 			counts[strings.TrimSpace(string(d.Direction)+" "+string(d.Reason))]++
 			if len(list) < c.Limit {
@@ -115,7 +115,7 @@ func (c *diffCmd) Run(ctx context.Context, g *Globals) error {
 	})
 }
 
-func (c *diffCmd) print(g *Globals, list []api.Difference, total int) {
+func (c *diffCmd) print(g *Globals, list []api.SIMDifference, total int) {
 	if total == 0 {
 		fmt.Fprintln(g.Out, "Every SIM is as it should be.")
 		return

@@ -111,7 +111,7 @@ func (p *pass) finish(ctx context.Context, now time.Time) error {
 }
 
 func (p *pass) judge(ctx context.Context, limit int) (int, error) {
-	ids, err := p.e.Store.SIMsAfter(ctx, p.after, limit)
+	ids, err := p.e.Store.SIMsAfter(ctx, 0, p.after, limit)
 	if err != nil || len(ids) == 0 {
 		return 0, err
 	}

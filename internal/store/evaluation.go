@@ -86,9 +86,9 @@ func (tx *Tx) SIMsOfDevice(ctx context.Context, id simwarden.DeviceID) ([]simwar
 }
 
 // SIMsAfter gives up to limit ids of SIMs after one, for the periodic evaluation to walk the fleet.
-func (s *Store) SIMsAfter(ctx context.Context, after simwarden.SIMID, limit int) ([]simwarden.SIMID, error) {
+func (s *Store) SIMsAfter(ctx context.Context, account simwarden.AccountID, after simwarden.SIMID, limit int) ([]simwarden.SIMID, error) {
 	return scanAll("walk sims", scanID[simwarden.SIMID])(
-		s.pool.Query(ctx, `SELECT id FROM sim WHERE id > $1 ORDER BY id LIMIT $2`, after, limit))
+		s.pool.Query(ctx, `SELECT id FROM sim WHERE id > $1 AND ($3 = 0 OR account_id = $3) ORDER BY id LIMIT $2`, after, limit, int64(account)))
 }
 
 // CountSIMs is how many SIMs there are.
