@@ -32,13 +32,18 @@ type SavedRule struct {
 	Effect   RuleEffect
 }
 
-// RuleEffect is what a change of the rules would have changed among the last day's suspends and
-// resumes that failed. Reads that fail are counted, not kept: they are not in it.
+// RuleEffect is what a change of the rules would have changed among the last day's calls that failed.
+// Of suspends and resumes it is known. Reads that fail are counted, their answers are not kept: of them
+// it is how many it may have been at most.
 type RuleEffect struct {
 	Failed  int          `json:"failed_changes"` // looked at
 	Changed int          `json:"classified_otherwise"`
 	Shifts  []ClassShift `json:"shifts"`
-	Partial bool         `json:"partial" doc:"There were more different errors than are looked at"`
+	// FailedReads are all other calls that failed, ReadsAtMost those of them for whose operation and class
+	// the rule may have a say.
+	FailedReads int  `json:"failed_reads" doc:"Calls that failed, suspends and resumes aside"`
+	ReadsAtMost int  `json:"reads_classified_otherwise_at_most" doc:"Their answers are not kept: so many may have been classified otherwise"`
+	Partial     bool `json:"partial" doc:"There were more different errors than are looked at"`
 }
 
 // ClassShift counts attempts that would have been taken for something else.
@@ -178,8 +183,21 @@ func (s *Service) tryRule(ctx context.Context, driver string, id int64, put *sto
 		after = slices.Insert(after, at, *put)
 		out.Rule, out.Warnings = *put, ruleWarnings(after, at)
 	}
-	out.Effect, err = s.ruleEffect(ctx, driver, usableRules(rows), usableRules(after))
-	return out, err
+	if out.Effect, err = s.ruleEffect(ctx, driver, usableRules(rows), usableRules(after)); err != nil {
+		return out, err
+	}
+	var was *store.ErrorRule
+	if i := slices.IndexFunc(rows, func(r store.ErrorRule) bool { return id != 0 && r.ID == id }); i >= 0 {
+		was = &rows[i]
+	}
+	if err := s.readEffect(ctx, driver, was, put, &out.Effect); err != nil {
+		return out, err
+	}
+	if put != nil && put.Rule.Class == carrier.ClassAuth && matchesReads(put.Rule) && (anyAnswer(put.Rule) || out.Effect.ReadsAtMost > 0) {
+		out.Warnings = append(out.Warnings, fmt.Sprintf("the first read that it matches stops all calls of its account, until a person starts it; "+
+			"up to %d of the last day's reads would have been such", out.Effect.ReadsAtMost))
+	}
+	return out, nil
 }
 
 // usableRules compiles rules; one that cannot be used, which the gateway leaves out too, is left out.
@@ -202,6 +220,32 @@ const (
 	maxErrors  = 5000 // different ones that are looked at
 	maxShifts  = 20
 )
+
+// readEffect counts the last day's failed reads, and those that may be classified otherwise with a rule
+// put in the place of what was; nil: none.
+func (s *Service) readEffect(ctx context.Context, driver string, was, put *store.ErrorRule, out *RuleEffect) error {
+	classes := make([]string, 0, len(carrier.Classes()))
+	for _, c := range carrier.Classes() {
+		classes = append(classes, string(c))
+	}
+	list, err := s.Store.FailedReads(ctx, driver, s.Store.Now().Add(-effectOver), classes)
+	if err != nil {
+		return err
+	}
+	of := func(r *store.ErrorRule, op simwarden.Operation) bool {
+		return r != nil && matchesReads(r.Rule) && (r.Rule.Operation == "" || r.Rule.Operation == op)
+	}
+	for _, f := range list {
+		out.FailedReads += f.Times
+		if of(put, f.Operation) && f.Class != string(put.Rule.Class) || of(was, f.Operation) && f.Class == string(was.Rule.Class) {
+			out.ReadsAtMost += f.Times
+		}
+	}
+	return nil
+}
+
+// matchesReads says that a rule may be asked about what is neither suspend nor resume.
+func matchesReads(r carrier.Rule) bool { return !r.ChangesOnly && !r.Operation.ChangesState() }
 
 // ruleEffect classifies the last day's failed changes with both.
 func (s *Service) ruleEffect(ctx context.Context, driver string, before, after *rules.RuleSet) (RuleEffect, error) {

@@ -53,6 +53,43 @@ func TestG7ARuleThatMatchesEverythingIsToldWithWhatItWouldHaveChanged(t *testing
 	}
 }
 
+// failedReads counts calls of the account with the SIM that ended in a class an hour ago.
+func (w *world) failedReads(sim simwarden.SIMID, op simwarden.Operation, class string, calls int) {
+	w.t.Helper()
+	w.rows(`WITH c AS (INSERT INTO call_stat (minute_at, account_id, operation, purpose, outcome, calls, latency_ms)
+		SELECT $5, account_id, $2, 'poll', $3, $4, 0 FROM sim WHERE id = $1 RETURNING 1) SELECT count(*) FROM c`, sim, string(op), class, calls, noon.Add(-time.Hour))
+}
+
+func TestG7ARuleThatWouldStopTheAccountAtItsFirstFailedReadSaysSo(t *testing.T) {
+	w, _, id := fleet(t)
+	w.failedReads(id, simwarden.OpQueryState, "temporary", 5)
+	w.failedReads(id, simwarden.OpQueryUsage, "throttled", 3)
+	w.failedReads(id, simwarden.OpQueryUsage, "auth", 2)
+	w.failedReads(id, simwarden.OpQueryUsage, "ok", 100)
+	w.failedReads(id, simwarden.OpSuspend, "temporary", 7) // a change: its attempts tell of it
+	for _, row := range []struct {
+		sentence string
+		rule     map[string]any
+		most     float64
+		stops    bool
+	}{
+		{"of everything: all that are not auth already", map[string]any{"class": "auth"}, 8, true},
+		{"of one operation", map[string]any{"class": "auth", "operation": "query_state"}, 5, true},
+		{"another class stops nothing", map[string]any{"class": "throttled"}, 7, false},
+		{"of changes alone: no read", map[string]any{"class": "auth", "applies_to": "changes"}, 0, false},
+	} {
+		row.rule["driver"], row.rule["name"], row.rule["position"], row.rule["dry_run"] = "soracom", "all", 1, true
+		got := w.want(http.StatusOK, "POST", "/api/v1/error-rules", row.rule)
+		effect := got["last_day"].(map[string]any)
+		if effect["failed_reads"] != 10.0 || effect["reads_classified_otherwise_at_most"] != row.most {
+			t.Errorf("%s: %v, want at most %v of 10 reads", row.sentence, effect, row.most)
+		}
+		if stops := strings.Contains(texts(got["warnings"]), fmt.Sprintf("stops all calls of its account, until a person starts it; up to %.0f", row.most)); stops != row.stops {
+			t.Errorf("%s: the warnings are %v", row.sentence, got["warnings"])
+		}
+	}
+}
+
 func TestG6ARuleIsAddedChangedMovedAndDeleted(t *testing.T) {
 	w, _, _ := fleet(t)
 	added := w.want(http.StatusOK, "POST", "/api/v1/error-rules", map[string]any{"driver": "soracom", "name": "risk", "operation": "resume", "http_status": 4,

@@ -241,6 +241,7 @@ func printRuleEffect(w io.Writer, s api.SavedRule) {
 		fmt.Fprintf(w, "Mind: %s.\n", clean(text, 1200))
 	}
 	fmt.Fprintf(w, "Of %d suspends and resumes that failed in the last day it would have classified %d otherwise.\n", s.Effect.Failed, s.Effect.Changed)
+	fmt.Fprintf(w, "Of %d reads that failed it may have classified up to %d otherwise; their answers are not kept.\n", s.Effect.FailedReads, s.Effect.ReadsAtMost)
 	for _, c := range s.Effect.Shifts {
 		fmt.Fprintf(w, "  %d from %s to %s, such as %s\n", c.Times, c.From, c.To, clean(c.Example, 200))
 	}
