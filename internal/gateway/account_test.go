@@ -352,6 +352,32 @@ func TestTesterAndGatewayAgree(t *testing.T) {
 	}
 }
 
+func TestP5WhatNoAnswerSaidClosesNoPolling(t *testing.T) {
+	r := newRig(t)
+	s := serve(t, func(_ http.ResponseWriter, req *http.Request) { <-req.Context().Done() })
+	g, a := r.gateway(Options{}), r.account("a", "gatewaytest", s.URL)
+	r.tx(func(tx *store.Tx) error { // matches whatever says so, also our own words for a call that ran out of time
+		_, err := tx.PutErrorRule(t.Context(), store.ErrorRule{Driver: "gatewaytest", Position: 1, Rule: carrier.Rule{Name: "anything", Pattern: ".*",
+			Class: carrier.ClassRiskSuspended, Extended: simwarden.ExtendedRiskSuspended, ClosePolling: true, NotExecuted: true}})
+		return err
+	})
+	for _, c := range []struct {
+		call Call
+		fn   func(context.Context, carrier.Conn) error
+		want carrier.Class
+	}{{poll, state, carrier.ClassRiskSuspended}, {command, suspend, carrier.ClassUnknownOutcome}} {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		e := failure(t, g.Do(ctx, a.ID, c.call, c.fn))
+		cancel()
+		if e.Rule != "anything" || e.Class != c.want || e.HTTPStatus != 0 {
+			t.Errorf("got %+v, want class %s by the rule", e, c.want)
+		}
+		if e.ClosePolling || e.Extended != "" || e.NotExecuted {
+			t.Errorf("F24: the carrier said nothing of the SIM, yet it is %q, closed %v, not executed %v", e.Extended, e.ClosePolling, e.NotExecuted)
+		}
+	}
+}
+
 func TestTLS(t *testing.T) {
 	r := newRig(t)
 	s := httptest.NewTLSServer(http.HandlerFunc(ok))

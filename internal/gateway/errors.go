@@ -62,8 +62,9 @@ func (g *Gateway) finish(r *running, err error) *carrier.Error {
 func (g *Gateway) classify(driver string, e *carrier.Error) {
 	c := g.ruleSet(driver).Classify(e)
 	e.Class, e.RetryAfter = c.Class, c.RetryAfter
+	e.Extended, e.ClosePolling, e.NotExecuted = c.Extended, c.ClosePolling, c.NotExecuted
 	if c.Rule != nil {
-		e.Rule, e.Extended, e.ClosePolling, e.NotExecuted = c.Rule.Name, c.Rule.Extended, c.Rule.ClosePolling, c.Rule.NotExecuted
+		e.Rule = c.Rule.Name
 	}
 }
 

@@ -167,7 +167,7 @@ func (a *account) check(ctx context.Context, t task, ref store.PollRef) {
 	if err == nil && !speaksOf(reading, t.kind) {
 		err = errNoPart
 	}
-	out, retry := outcomeOf(err, ctx.Err() != nil)
+	out, retry := outcomeOf(kindAt[t.kind], err, ctx.Err() != nil)
 	a.p.count(kindAt[t.kind], out, 1)
 
 	a.mu.Lock()

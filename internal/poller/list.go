@@ -290,7 +290,7 @@ func (s *sweeper) ask(ctx context.Context, cursor string) (carrier.Page, error) 
 		begun := s.p.o.Clock.Now()
 		got, err := s.list(ctx, cursor)
 		s.p.counters.http.Add(int64(s.p.o.Clock.Now().Sub(begun)))
-		out, retry := outcomeOf(err, ctx.Err() != nil)
+		out, retry := outcomeOf(kindAt[s.kind], err, ctx.Err() != nil)
 		if out == outRead {
 			return got, nil
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/simwarden/simwarden"
 	"github.com/simwarden/simwarden/carrier"
 	"github.com/simwarden/simwarden/internal/rules"
 )
@@ -17,7 +18,7 @@ const (
 	outLimited  outcome = "limited"   // our limit, or the carrier's: no failure (P2)
 	outStopped  outcome = "stopped"   // the account rests
 	outNotFound outcome = "not_found" // never taken for terminated (F32)
-	outClosed   outcome = "closed"    // the answer closes the SIM's polling (P5)
+	outClosed   outcome = "closed"    // the answer to a state check closes the SIM's polling (P5)
 	outFailed   outcome = "failed"    // nothing is known (P2)
 	outEnded    outcome = "ended"     // we are shutting down
 	outPanicked outcome = "panicked"
@@ -26,8 +27,9 @@ const (
 // restWhenStopped is how long an account rests where the gateway does not say.
 const restWhenStopped = 30 * time.Second
 
-// outcomeOf reads a call's error.
-func outcomeOf(err error, ending bool) (outcome, time.Duration) {
+// outcomeOf reads the error of a call for a check of this kind. Only a state check may close polling
+// (P5): what a reading of usage or of the real name is refused with leaves it open.
+func outcomeOf(kind simwarden.CheckKind, err error, ending bool) (outcome, time.Duration) {
 	if err == nil {
 		return outRead, 0
 	}
@@ -52,7 +54,7 @@ func outcomeOf(err error, ending bool) (outcome, time.Duration) {
 		return outStopped, min(e.RetryAfter, rules.MaxRetryAfter)
 	case ending:
 		return outEnded, 0
-	case e.ClosePolling:
+	case e.ClosePolling && kind == simwarden.CheckState:
 		return outClosed, 0
 	case e.Class == carrier.ClassNotFound:
 		return outNotFound, 0

@@ -250,10 +250,11 @@ func (d Database) Learn(ctx context.Context, account simwarden.AccountID, keys [
 // Close closes polling; see Sink.
 func (d Database) Close(ctx context.Context, id simwarden.SIMID, e *carrier.Error) error {
 	return d.Store.InTx(ctx, func(tx *store.Tx) error {
-		if _, err := tx.LockSIM(ctx, id); err != nil {
+		sim, err := tx.LockSIM(ctx, id)
+		if err != nil || !sim.ClosedAt.IsZero() {
 			return err
 		}
-		return reconcile.ClosePolling(ctx, tx, id, e.Extended, "a state check was answered with "+string(e.Class)+", rule "+e.Rule)
+		return reconcile.CloseRead(ctx, tx, sim, e.Extended, "a state check was answered with "+string(e.Class)+", rule "+e.Rule)
 	})
 }
 

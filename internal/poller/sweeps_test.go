@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/simwarden/simwarden"
 	"github.com/simwarden/simwarden/carrier"
 )
 
@@ -58,10 +59,16 @@ func TestOutcomeOfAnError(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, after := outcomeOf(tt.err, tt.ending)
+			got, after := outcomeOf(simwarden.CheckState, tt.err, tt.ending)
 			if got != tt.want || after != tt.after {
 				t.Errorf("got %s after %v, want %s after %v", got, after, tt.want, tt.after)
 			}
 		})
+	}
+	for _, kind := range []simwarden.CheckKind{simwarden.CheckUsage, simwarden.CheckRealName} {
+		got, after := outcomeOf(kind, &carrier.Error{Class: carrier.ClassRiskSuspended, ClosePolling: true}, false)
+		if got != outFailed || after != 0 {
+			t.Errorf("P5: a reading of %s that is refused is %s after %v", kind, got, after)
+		}
 	}
 }

@@ -18,6 +18,17 @@ type closings struct {
 	of map[simwarden.AccountID]*brake
 }
 
+// CloseRead closes the polling of a SIM that a state check says has ended or is blocked (P5), unless
+// the carrier has said so of more of the account's SIMs than its brake lets through (F30): then the
+// SIM stays open, and its next check will say it again. The SIM is locked and not closed yet.
+func CloseRead(ctx context.Context, tx *store.Tx, sim store.SIM, extended simwarden.ExtendedState, because string) error {
+	c := closings{tx: tx, of: map[simwarden.AccountID]*brake{}}
+	if may, err := c.allow(ctx, sim.AccountID); err != nil || !may {
+		return err
+	}
+	return ClosePolling(ctx, tx, sim.ID, extended, because)
+}
+
 // allow says whether one more SIM of the account may be closed, and counts it.
 func (c *closings) allow(ctx context.Context, id simwarden.AccountID) (bool, error) {
 	b := c.of[id]
