@@ -34,6 +34,9 @@ func (w *world) closedBy(c card, class carrier.Class, extended simwarden.Extende
 	if got := w.text(`SELECT extended FROM poll_state WHERE sim_id = $1`, c.id); !w.closed(c) || got != string(extended) {
 		w.t.Errorf("polling closed: %v, extended state %q, want it closed and %s (P5)", w.closed(c), got, extended)
 	}
+	if n := w.count(`SELECT count(*) FROM alert WHERE kind = 'polling_closed' AND account_id = $1 AND message LIKE '%' || $2 || '%'`, w.account.ID, c.iccid); n != 1 {
+		w.t.Errorf("%d alerts tell of it, want one of the account", n)
+	}
 	w.evaluated(c, simwarden.SceneStateCheck, 0)
 	w.periodic(c)
 	if list := w.commands(c); len(list) != 1 || len(w.changes(c)) != 1 {

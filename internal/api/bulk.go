@@ -77,7 +77,7 @@ func (s *Service) filtered(ctx context.Context, q SIMQuery) ([]simwarden.SIMID, 
 		return nil, err
 	}
 	return s.Store.SIMIDs(ctx, store.SIMFilter{AccountID: account, State: q.State, Desired: q.Desired, Reason: q.Reason,
-		Drifting: q.Drifting, Paused: q.Paused, Search: q.Search, Limit: store.MaxBulk + 1})
+		Drifting: q.Drifting, Paused: q.Paused, Closed: q.Closed, Extended: q.Extended, Search: q.Search, Limit: store.MaxBulk + 1})
 }
 
 func (s *Service) listed(ctx context.Context, texts []string) (found, error) {
@@ -157,12 +157,13 @@ func (s *Service) StartBulk(ctx context.Context, o BulkOrder, actor string) (sto
 // told is a filter as the audit log keeps it.
 func (q SIMQuery) told() map[string]any {
 	out := map[string]any{}
-	for name, v := range map[string]string{"account": q.Account, "state": string(q.State), "desired": string(q.Desired), "reason": string(q.Reason), "search": q.Search} {
+	for name, v := range map[string]string{"account": q.Account, "state": string(q.State), "desired": string(q.Desired), "reason": string(q.Reason),
+		"extended_state": string(q.Extended), "search": q.Search} {
 		if v != "" {
 			out[name] = v
 		}
 	}
-	for name, v := range map[string]bool{"drifting": q.Drifting, "paused": q.Paused} {
+	for name, v := range map[string]bool{"drifting": q.Drifting, "paused": q.Paused, "closed": q.Closed} {
 		if v {
 			out[name] = v
 		}

@@ -30,6 +30,8 @@ type BulkFilter struct {
 	Reason   string `json:"reason,omitempty" maxLength:"32" doc:"Those for which this reason holds, the first or not"`
 	Drifting bool   `json:"drifting,omitempty" doc:"Only those not as wanted with nothing under way"`
 	Paused   bool   `json:"paused,omitempty" doc:"Only those whose polling a person has paused"`
+	Closed   bool   `json:"closed,omitempty" doc:"Only those whose polling is closed, since the carrier blocks them or has ended them"`
+	Extended string `json:"extended_state,omitempty" maxLength:"32"`
 	Search   string `json:"search,omitempty" maxLength:"64" doc:"The beginning of an ICCID or label"`
 }
 
@@ -80,7 +82,7 @@ func (t BulkChoice) target() BulkTarget {
 	out := BulkTarget{ICCIDs: t.ICCIDs}
 	if f := t.Filter; f != nil {
 		out.Filter = SIMQuery{Account: f.Account, State: simwarden.State(f.State), Desired: simwarden.Desired(f.Desired), Reason: simwarden.Reason(f.Reason),
-			Drifting: f.Drifting, Paused: f.Paused, Search: f.Search}
+			Drifting: f.Drifting, Paused: f.Paused, Closed: f.Closed, Extended: simwarden.ExtendedState(f.Extended), Search: f.Search}
 	}
 	return out
 }

@@ -287,9 +287,9 @@ func next(e Explanation) []Next {
 	}
 	switch {
 	case !e.SIM.ClosedAt.IsZero():
-		add(time.Time{}, "polling is closed (%s); only a person reopens it: simwarden polling resume %s", e.SIM.ClosedBecause, e.SIM.ICCID)
+		add(time.Time{}, "polling is closed (%s); only a person reopens it: simwarden polling resume %s --reason …", e.SIM.ClosedBecause, e.SIM.ICCID)
 	case !e.SIM.PausedAt.IsZero():
-		add(time.Time{}, "polling is paused by %s; simwarden polling resume %s takes it up again", e.SIM.PausedBy, e.SIM.ICCID)
+		add(time.Time{}, "polling is paused by %s; simwarden polling resume %s --reason … takes it up again", e.SIM.PausedBy, e.SIM.ICCID)
 	case e.Device != nil && !e.Device.PausedAt.IsZero():
 		add(time.Time{}, "polling of its device is paused by %s; simwarden device resume %s takes it up again", e.Device.PausedBy, e.Device.IMEI)
 	default:

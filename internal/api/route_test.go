@@ -10,6 +10,7 @@ import (
 
 	"github.com/simwarden/simwarden"
 	"github.com/simwarden/simwarden/carrier"
+	"github.com/simwarden/simwarden/internal/reconcile"
 	"github.com/simwarden/simwarden/internal/store"
 )
 
@@ -32,8 +33,11 @@ func simURL(n int, rest string) string { return "/api/v1/sims/" + numbered(n).St
 func TestSIMsAreListedAndFiltered(t *testing.T) {
 	w, a, _ := fleet(t)
 	other := w.account("other", nil)
-	w.sim(a, 2, simwarden.StateSuspended)
+	blocked := w.sim(a, 2, simwarden.StateSuspended)
 	w.sim(other, 3, simwarden.StateActive)
+	w.tx(func(ctx context.Context, tx *store.Tx) error {
+		return reconcile.ClosePolling(ctx, tx, blocked, simwarden.ExtendedRiskSuspended, "the carrier said so")
+	})
 	for _, row := range []struct {
 		sentence, query string
 		want            []int
@@ -45,6 +49,9 @@ func TestSIMsAreListedAndFiltered(t *testing.T) {
 		{"the beginning of an ICCID finds one", "?search=" + numbered(2).String(), []int{2}},
 		{"nothing has ended: none is drifting", "?drifting=true", nil},
 		{"nobody has paused one", "?paused=true", nil},
+		{"P5: one is closed", "?closed=true", []int{2}},
+		{"one is blocked for risk", "?extended_state=risk_suspended", []int{2}},
+		{"none has ended", "?extended_state=terminated&closed=true", nil},
 		{"left alone is what all are that never had a plan (E2)", "?desired=leave&limit=500", []int{1, 2, 3}},
 	} {
 		got := w.want(http.StatusOK, "GET", "/api/v1/sims"+row.query, nil)["items"].([]any)

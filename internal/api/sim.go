@@ -17,6 +17,8 @@ type SIMQuery struct {
 	Reason   simwarden.Reason
 	Drifting bool
 	Paused   bool
+	Closed   bool // by the carrier's word (P5)
+	Extended simwarden.ExtendedState
 	Search   string // the beginning of an ICCID or of a label
 	Cursor   string
 	Limit    int // 0: DefaultPage; at most MaxPage
@@ -33,6 +35,8 @@ func (q SIMQuery) check() error {
 		return notOneOf("desired", q.Desired, desires)
 	case q.Reason != "" && !isOneOf(q.Reason, simwarden.Reasons()):
 		return notOneOf("reason", q.Reason, simwarden.Reasons())
+	case q.Extended != "" && !isOneOf(q.Extended, simwarden.ExtendedStates()):
+		return notOneOf("extended_state", q.Extended, simwarden.ExtendedStates())
 	case len(q.Search) > maxSearch:
 		return badInput("a search of %d characters: give at most %d", len(q.Search), maxSearch)
 	}
@@ -57,7 +61,7 @@ func (s *Service) SIMs(ctx context.Context, q SIMQuery) (Page[store.SIM], error)
 		return Page[store.SIM]{}, err
 	}
 	rows, err := s.Store.SIMs(ctx, store.SIMFilter{AccountID: account, State: q.State, Desired: q.Desired, Reason: q.Reason,
-		Drifting: q.Drifting, Paused: q.Paused, Search: q.Search, After: simwarden.SIMID(after), Limit: limit + 1})
+		Drifting: q.Drifting, Paused: q.Paused, Closed: q.Closed, Extended: q.Extended, Search: q.Search, After: simwarden.SIMID(after), Limit: limit + 1})
 	if err != nil {
 		return Page[store.SIM]{}, err
 	}

@@ -34,6 +34,8 @@ type simList struct {
 	Reason   string `query:"reason" maxLength:"32" doc:"Those for which this reason holds, the first or not"`
 	Drifting bool   `query:"drifting" doc:"Only those not as wanted with nothing under way"`
 	Paused   bool   `query:"paused" doc:"Only those whose polling a person has paused"`
+	Closed   bool   `query:"closed" doc:"Only those whose polling is closed, since the carrier blocks them or has ended them"`
+	Extended string `query:"extended_state" maxLength:"32"`
 	Search   string `query:"search" maxLength:"64" doc:"The beginning of an ICCID or label"`
 }
 
@@ -72,7 +74,8 @@ type simCommands struct {
 func (r *rest) sims() {
 	on(r, get("/sims", "list-sims", "List SIMs"), func(ctx context.Context, in *simList) (Page[store.SIM], error) {
 		return r.service.SIMs(ctx, SIMQuery{Account: in.Account, State: simwarden.State(in.State), Desired: simwarden.Desired(in.Desired),
-			Reason: simwarden.Reason(in.Reason), Drifting: in.Drifting, Paused: in.Paused, Search: in.Search, Cursor: in.Cursor, Limit: in.Limit})
+			Reason: simwarden.Reason(in.Reason), Drifting: in.Drifting, Paused: in.Paused,
+			Closed: in.Closed, Extended: simwarden.ExtendedState(in.Extended), Search: in.Search, Cursor: in.Cursor, Limit: in.Limit})
 	})
 	on(r, get("/sims/{iccid}", "get-sim", "Get one SIM"), func(ctx context.Context, in *SIMPath) (store.SIM, error) {
 		return r.service.FindSIM(ctx, in.ICCID)

@@ -92,7 +92,7 @@ var demands = []struct {
 		"mode state_every_seconds usage_every_seconds realname_every_seconds realname_required unplanned drift_policy fresh_for_seconds brake_percent brake_count brake_window_seconds limit_group credentials"},
 	{"S19", "the progress of a changed policy is read", "GET /accounts/{name}/evaluations", ""},
 	{"G8", "a stopped account is started", "POST /accounts/{name}/start", "reason"},
-	{"R5", "SIMs are listed", "GET /sims", "account state desired reason drifting paused search cursor limit"},
+	{"R5", "SIMs are listed", "GET /sims", "account state desired reason drifting paused closed extended_state search cursor limit"},
 	{"R5", "a SIM is explained", "GET /sims/{iccid}/explain", ""},
 	{"R5", "a SIM's timeline is read to its beginning", "GET /sims/{iccid}/events", "cursor limit"},
 	{"U5", "a SIM's daily usage is read", "GET /sims/{iccid}/usage-days", "from"},

@@ -178,8 +178,12 @@ func parseFilter(text string) (q api.SIMQuery, err error) {
 			q.Drifting = v == "" || v == "true"
 		case "paused":
 			q.Paused = v == "" || v == "true"
+		case "closed":
+			q.Closed = v == "" || v == "true"
+		case "extended_state":
+			q.Extended = simwarden.ExtendedState(v)
 		default:
-			return q, usage("filter %q: give account, state, desired, reason or search with =, drifting or paused, with commas between", name)
+			return q, usage("filter %q: give account, state, desired, reason, extended_state or search with =, drifting, paused or closed, with commas between", name)
 		}
 	}
 	return q, nil

@@ -17,6 +17,8 @@ type simsCmd struct {
 	Reason   string `help:"Only those with this reason: no_plan, data_exhausted, realname_unmet, manual_hold or carrier_stop." enum:",no_plan,data_exhausted,realname_unmet,manual_hold,carrier_stop" default:""`
 	Drifting bool   `help:"Only those marked as drifting: not as wanted after a command failed."`
 	Paused   bool   `help:"Only those whose polling is paused."`
+	Closed   bool   `help:"Only those whose polling is closed, since the carrier blocks them or has ended them."`
+	Extended string `name:"extended-state" help:"Only those in this extended state, such as risk_suspended." enum:",none,risk_suspended,terminated,device_separated,arrears,other" default:""`
 	Search   string `help:"Only those whose ICCID or label begins so."`
 	Limit    int    `help:"At most so many." default:"50"`
 	After    int64  `help:"Only those after this id (the last of the page before)."`
@@ -26,7 +28,7 @@ type simsCmd struct {
 func (c *simsCmd) Run(ctx context.Context, g *Globals) error {
 	return g.with(ctx, func(e *env) error {
 		f := store.SIMFilter{State: simwarden.State(c.State), Desired: simwarden.Desired(c.Desired), Reason: simwarden.Reason(c.Reason),
-			Drifting: c.Drifting, Paused: c.Paused, Search: c.Search, After: simwarden.SIMID(c.After), Limit: min(max(c.Limit, 1), 10_000)}
+			Drifting: c.Drifting, Paused: c.Paused, Closed: c.Closed, Extended: simwarden.ExtendedState(c.Extended), Search: c.Search, After: simwarden.SIMID(c.After), Limit: min(max(c.Limit, 1), 10_000)}
 		if c.Account != "" {
 			a, err := e.Store.AccountByName(ctx, c.Account)
 			if err != nil {
@@ -198,8 +200,8 @@ type pollingCmd struct {
 }
 
 type pollingOneCmd struct {
-	ICCID  string `arg:"" help:"The SIM's ICCID."`
-	Reason string `help:"Why; kept in the audit log." required:""`
+	ICCIDs []string `arg:"" name:"iccid" help:"The SIM's ICCID; several may be given."`
+	Reason string   `help:"Why; kept in the audit log." required:""`
 }
 
 type pauseCmd struct{ pollingOneCmd }
@@ -214,19 +216,25 @@ func (c *unpauseCmd) Run(ctx context.Context, g *Globals) error { return c.run(c
 
 func (c *pollingOneCmd) run(ctx context.Context, g *Globals, pause bool) error {
 	return g.with(ctx, func(e *env) error {
-		sim, changed, err := e.Polling(ctx, c.ICCID, pause, actor(), c.Reason)
-		if err != nil {
-			return err
-		}
-		if g.JSON {
-			return printJSON(g.Out, map[string]any{"sim": sim, "changed": changed})
-		}
 		words := map[bool]string{true: "paused", false: "running"}[pause]
-		if !changed {
-			fmt.Fprintf(g.Out, "The polling of %s was %s already.\n", sim.ICCID, words)
-			return nil
+		for i, iccid := range c.ICCIDs {
+			sim, changed, err := e.Polling(ctx, iccid, pause, actor(), c.Reason)
+			switch {
+			case err != nil && i > 0:
+				return fmt.Errorf("%s and what follows it are left as they are: %w", iccid, err)
+			case err != nil:
+				return err
+			case g.JSON:
+				err = printJSON(g.Out, map[string]any{"sim": sim, "changed": changed})
+			case changed:
+				_, err = fmt.Fprintf(g.Out, "The polling of %s is %s now.\n", sim.ICCID, words)
+			default:
+				_, err = fmt.Fprintf(g.Out, "The polling of %s was %s already.\n", sim.ICCID, words)
+			}
+			if err != nil {
+				return err
+			}
 		}
-		fmt.Fprintf(g.Out, "The polling of %s is %s now.\n", sim.ICCID, words)
 		return nil
 	})
 }

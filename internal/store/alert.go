@@ -37,6 +37,7 @@ const (
 	AlertRowSetAside   = "row_set_aside"
 	AlertDrift         = "drift"
 	AlertRenewal       = "renewal_unpaid"
+	AlertClosed        = "polling_closed"
 )
 
 // Raise opens an alert, or counts it again where one with its key is open.

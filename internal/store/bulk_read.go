@@ -63,8 +63,7 @@ func (s *Store) BulkCounts(ctx context.Context, id int64) ([]BulkCount, error) {
 
 // SIMIDs gives the ids of up to f.Limit SIMs that the filter lets through, by id.
 func (s *Store) SIMIDs(ctx context.Context, f SIMFilter) ([]simwarden.SIMID, error) {
-	return scanAll("find sims", scanID[simwarden.SIMID])(s.pool.Query(ctx, `SELECT s.id`+simTables+simWhere+` ORDER BY s.id LIMIT $9`,
-		f.After, f.AccountID, string(f.State), string(f.Desired), string(f.Reason), f.Drifting, f.Paused, f.Search, f.Limit, f.DeviceID))
+	return scanAll("find sims", scanID[simwarden.SIMID])(s.pool.Query(ctx, `SELECT s.id`+simTables+simWhere, f.args()...))
 }
 
 // formsAtATime bounds one statement of FindICCIDs.

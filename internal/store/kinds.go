@@ -13,8 +13,8 @@ func EventKinds() []string {
 // AlertKinds lists the kinds of alert.
 func AlertKinds() []string {
 	return []string{
-		AlertAuth, AlertBrake, AlertRest, AlertFailing, AlertFlapping, AlertCommandFailed, AlertThrottled, AlertUsage, AlertRealName, AlertPartition, AlertClock, AlertRowSetAside, AlertDrift,
-		AlertRenewal, AlertNotFound,
+		AlertAuth, AlertBrake, AlertRest, AlertFailing, AlertFlapping, AlertCommandFailed, AlertThrottled, AlertUsage, AlertRealName, AlertPartition, AlertClock, AlertRowSetAside,
+		AlertDrift, AlertRenewal, AlertNotFound, AlertClosed,
 	}
 }
 

@@ -175,6 +175,8 @@ type SIMFilter struct {
 	Reason    simwarden.Reason
 	Drifting  bool
 	Paused    bool
+	Closed    bool
+	Extended  simwarden.ExtendedState
 	Search    string // part of an ICCID from its start, or a label
 	After     simwarden.SIMID
 	Limit     int
@@ -182,11 +184,16 @@ type SIMFilter struct {
 
 // SIMs lists SIMs in the order of their ids.
 func (s *Store) SIMs(ctx context.Context, f SIMFilter) ([]SIM, error) {
-	return scanAll("list sims", scanSIM)(s.pool.Query(ctx, `SELECT `+simColumns+simTables+simWhere+` ORDER BY s.id LIMIT $9`,
-		f.After, f.AccountID, string(f.State), string(f.Desired), string(f.Reason), f.Drifting, f.Paused, f.Search, f.Limit, f.DeviceID))
+	return scanAll("list sims", scanSIM)(s.pool.Query(ctx, `SELECT `+simColumns+simTables+simWhere, f.args()...))
 }
 
-// simWhere is a SIMFilter in SQL, but for its limit, which is $9.
+// args are the parameters of simWhere.
+func (f SIMFilter) args() []any {
+	return []any{f.After, f.AccountID, string(f.State), string(f.Desired), string(f.Reason), f.Drifting, f.Paused, f.Search, f.DeviceID,
+		f.Closed, string(f.Extended), f.Limit}
+}
+
+// simWhere is a SIMFilter in SQL.
 const simWhere = `
 		WHERE s.id > $1
 		  AND ($2::bigint = 0 OR s.account_id = $2)
@@ -196,7 +203,10 @@ const simWhere = `
 		  AND (NOT $6 OR s.drifting_at IS NOT NULL)
 		  AND (NOT $7 OR s.paused_at IS NOT NULL OR d.paused_at IS NOT NULL)
 		  AND ($8 = '' OR starts_with(s.iccid, $8) OR starts_with(s.label, $8))
-		  AND ($10::bigint = 0 OR s.device_id = $10)`
+		  AND ($9::bigint = 0 OR s.device_id = $9)
+		  AND (NOT $10 OR s.closed_at IS NOT NULL)
+		  AND ($11 = '' OR p.extended = $11)
+		ORDER BY s.id LIMIT $12`
 
 // LockSIM locks the SIM's row of facts, the one lock that everybody takes who decides or orders
 // for it, and gives the SIM.
@@ -241,18 +251,31 @@ func (tx *Tx) ResumePolling(ctx context.Context, id simwarden.SIMID) (bool, erro
 }
 
 // ClosePolling closes the polling of this SIM alone (P5) and writes the extended state back; it
-// says whether it was open.
+// says whether it was open. One alert an account tells of it: only a person opens it again.
 func (tx *Tx) ClosePolling(ctx context.Context, id simwarden.SIMID, extended simwarden.ExtendedState, because string) (bool, error) {
 	if extended != "" {
 		if _, err := tx.Exec(ctx, `UPDATE poll_state SET extended = $2 WHERE sim_id = $1`, id, string(extended)); err != nil {
 			return false, fmt.Errorf("close polling of sim %d: %w", id, err)
 		}
 	}
-	tag, err := tx.Exec(ctx, `UPDATE sim SET closed_at = $2, closed_because = $3 WHERE id = $1 AND closed_at IS NULL`, id, tx.At, because)
-	if err != nil {
+	var account simwarden.AccountID
+	var name, iccid string
+	err := tx.QueryRow(ctx, `
+		UPDATE sim s SET closed_at = $2, closed_because = $3 FROM account a WHERE s.id = $1 AND a.id = s.account_id AND s.closed_at IS NULL
+		RETURNING a.id, a.name, s.iccid`, id, tx.At, because).Scan(&account, &name, &iccid)
+	closed := !errors.Is(err, pgx.ErrNoRows)
+	if err != nil && closed {
 		return false, fmt.Errorf("close polling of sim %d: %w", id, err)
 	}
-	return tag.RowsAffected() == 1, tx.unsettle(ctx, id)
+	if closed {
+		err := tx.Raise(ctx, Alert{Kind: AlertClosed, Key: fmt.Sprintf("%s:%d", AlertClosed, account), AccountID: account,
+			Message: fmt.Sprintf("SIM %s, the last of those that are not polled any more since the carrier blocks them or has ended them: %s; see them all: simwarden sims --account %s --closed",
+				iccid, because, name)})
+		if err != nil {
+			return false, err
+		}
+	}
+	return closed, tx.unsettle(ctx, id)
 }
 
 // ClosedSince counts the account's SIMs whose polling was closed after the instant and still is.
