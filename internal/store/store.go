@@ -170,7 +170,8 @@ func (s *Store) inTx(ctx context.Context, pool pool, fn func(*Tx) error) error {
 			return err
 		}
 		pause := time.Duration(1<<try)*5*time.Millisecond + time.Duration(rand.IntN(10))*time.Millisecond
-		if err := s.clock.Sleep(ctx, pause); err != nil {
+		// The machine's time, whatever the store's clock says: it is another transaction that is waited for.
+		if err := clock.System().Sleep(ctx, pause); err != nil {
 			return err
 		}
 	}
