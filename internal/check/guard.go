@@ -42,11 +42,12 @@ func (c *checker) guardsHold(ctx context.Context) error {
 		FROM guard g JOIN subscription b ON b.guard_id = g.id
 		WHERE g.released_at IS NULL AND b.state = 'expired'`, `
 		WITH hasty AS (
-			SELECT DISTINCT s.account_id, s.id, b.ended_at FROM subscription b JOIN sim s ON s.id = b.sim_id OR b.sim_id IS NULL AND s.device_id = b.device_id
+			SELECT DISTINCT s.account_id, s.id, b.ended_at, b.hasty_at FROM subscription b JOIN sim s ON s.id = b.sim_id OR b.sim_id IS NULL AND s.device_id = b.device_id
 			WHERE b.hasty_at IS NOT NULL AND b.state = 'expired'),
 		counted AS (
 			SELECT a.name, greatest(a.brake_count, 10, (SELECT count(*) FROM sim s WHERE s.account_id = a.id) * a.brake_percent / 100) AS most,
-				(SELECT count(*) FROM hasty o WHERE o.account_id = h.account_id AND o.ended_at <= h.ended_at AND o.ended_at > h.ended_at - interval '1 second') AS n
+				(SELECT count(*) FROM hasty o WHERE o.account_id = h.account_id AND o.ended_at <= h.ended_at AND o.ended_at > h.ended_at - interval '1 second'
+					AND o.hasty_at BETWEEN h.hasty_at - interval '1 day' AND h.hasty_at) AS n
 			FROM hasty h JOIN account a ON a.id = h.account_id)
 		SELECT 'account ' || name, max(n) || ' SIMs lost their plan at once by what an import or edit wrote, more than the ' || max(most) || ' of its safety brake'
 		FROM counted WHERE n > most GROUP BY name`,

@@ -62,11 +62,15 @@ func (c *importDevicesCmd) Run(ctx context.Context, g *Globals) error {
 	})
 }
 
-type importSubscriptionsCmd struct{ importFlags }
+type importSubscriptionsCmd struct {
+	importFlags
+	ConfirmEnds bool `help:"The plans' ends are right, however many come at once: no guard on lapsing is to hold them."`
+}
 
 // Run imports subscriptions (I4, L4).
 func (c *importSubscriptionsCmd) Run(ctx context.Context, g *Globals) error {
 	return c.run(ctx, g, func(im transfer.Importer, src io.ReadSeeker, o transfer.Options) (transfer.Report, error) {
+		o.ConfirmEnds = c.ConfirmEnds
 		return im.Subscriptions(ctx, src, o)
 	})
 }

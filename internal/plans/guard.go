@@ -85,3 +85,35 @@ func guard(ctx context.Context, tx *store.Tx, due []simwarden.SubscriptionID) er
 	}
 	return nil
 }
+
+// MassEnd is a number of main plans of an account that end at once, more than its brake allows.
+type MassEnd struct {
+	store.MassEnd
+	Account string
+	Limit   int
+}
+
+// MassEnds tells which ends that the transaction has written a guard will hold when they come, unless they
+// are confirmed.
+func MassEnds(ctx context.Context, tx *store.Tx) ([]MassEnd, error) {
+	list, err := tx.MassEnds(ctx)
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	ids := make([]simwarden.AccountID, len(list))
+	for i, m := range list {
+		ids[i] = m.AccountID
+	}
+	accounts, err := tx.AccountsByID(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	var out []MassEnd
+	for _, m := range list {
+		a := accounts[m.AccountID]
+		if limit := reconcile.BrakePolicy(a).Limit(m.Active); m.SIMs > limit {
+			out = append(out, MassEnd{MassEnd: m, Account: a.Name, Limit: limit})
+		}
+	}
+	return out, nil
+}

@@ -198,6 +198,101 @@ func TestV13AnImportThatEndsMoreThanTheBrakesShareWaitsForAPerson(t *testing.T) 
 	}
 }
 
+// later lets all clocks be ahead by so much since the world's beginning.
+func (w *guardWorld) later(by time.Duration) {
+	w.t.Helper()
+	_, err := w.conn.Exec(w.t.Context(), fmt.Sprintf(
+		`CREATE OR REPLACE FUNCTION app_now() RETURNS timestamptz LANGUAGE sql VOLATILE AS $$SELECT clock_timestamp() + interval '%d seconds'$$`, int64(by.Seconds())))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.clock.by.Store(int64(by))
+}
+
+func TestC10V13AnImportThatEndsTooManySoonWaitsForAPersonWhenTheyEnd(t *testing.T) {
+	w := newGuardWorld(t, 200)
+	w.imported(w.sims[:60], month-10*time.Hour) // at tonight's midnight
+	w.sweep()
+	if n := w.count(`SELECT count(*) FROM guard`); n != 0 {
+		t.Errorf("%d guards before anything ends", n)
+	}
+	w.later(11 * time.Hour)
+	w.sweep()
+	g := w.guard(store.GuardMassLapse)
+	if w.expired() != 0 || w.suspends() != 0 || g.Held != 60 {
+		t.Fatalf("%d plans lapsed and %d SIMs are suspended; the guard is %+v", w.expired(), w.suspends(), g)
+	}
+	w.release(g.ID)
+	w.sweep()
+	if w.expired() != 60 {
+		t.Errorf("%d of 60 lapsed after the release", w.expired())
+	}
+}
+
+// Nobody has to release what runs out in its time: ends that several imports have set, that a person stands
+// for, or that everybody had a week to look at.
+func TestC10L2HonestEndsAtOneInstantLapse(t *testing.T) {
+	for name, begin := range map[string]func(w *guardWorld) (sims int, after time.Duration){
+		"imported over days": func(w *guardWorld) (int, time.Duration) {
+			w.imported(w.sims[:40], month-72*time.Hour)
+			w.later(48 * time.Hour)
+			w.imported(w.sims[40:80], month-24*time.Hour)
+			return 80, 73 * time.Hour
+		},
+		"confirmed": func(w *guardWorld) (int, time.Duration) {
+			w.imported(w.sims, month-10*time.Hour)
+			w.tx(func(ctx context.Context, tx *store.Tx) error {
+				var ids []simwarden.SubscriptionID
+				for _, id := range w.sims {
+					list, err := tx.LiveSubscriptions(ctx, store.Asset{SIMID: id})
+					if err != nil {
+						return err
+					}
+					ids = append(ids, list[0].ID)
+				}
+				return tx.ConfirmEnds(ctx, ids)
+			})
+			return 200, 11 * time.Hour
+		},
+		"more than a week ahead": func(w *guardWorld) (int, time.Duration) {
+			w.imported(w.sims, month-8*24*time.Hour)
+			return 200, 8*24*time.Hour + time.Hour
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newGuardWorld(t, 200)
+			sims, after := begin(w)
+			w.later(after)
+			w.sweep()
+			if w.expired() != sims || w.count(`SELECT count(*) FROM guard`) != 0 {
+				t.Errorf("%d of %d lapsed, with %d guards", w.expired(), sims, w.count(`SELECT count(*) FROM guard`))
+			}
+		})
+	}
+}
+
+func TestC10V13AnEditThatBringsManyEndsForwardWaitsAndOneThatPutsThemOffDoesNot(t *testing.T) {
+	w := newGuardWorld(t, 200)
+	w.imported(w.sims[:60], month/2)
+	if _, err := w.conn.Exec(t.Context(), `INSERT INTO subscription (sim_id, plan_id, kind, state, start_at, end_at, allowance_bytes, bought_at, bought_by)
+		SELECT id, $1, 'main', 'active', now() - interval '60 days', now() + interval '1 day', -1, now() - interval '60 days', 'x' FROM sim WHERE id = ANY($2)`, w.plan.ID, w.sims[100:180]); err != nil {
+		t.Fatal(err)
+	}
+	for _, sql := range []string{
+		`UPDATE subscription SET end_at = now() + interval '2 days' WHERE bought_by <> 'x'`,
+		`UPDATE subscription SET end_at = end_at + interval '1 hour'`, // all of them, and soon still
+	} {
+		if _, err := w.conn.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.later(73 * time.Hour)
+	w.sweep()
+	if g := w.guard(store.GuardMassLapse); g.Held != 60 || w.expired() != 80 {
+		t.Errorf("the guard holds %d, want the 60 that were brought forward; %d of the 80 that were only put off lapsed", g.Held, w.expired())
+	}
+}
+
 func TestV13AnImportWithinTheBrakesShareLapses(t *testing.T) {
 	w := newGuardWorld(t, 200)
 	w.imported(w.sims[:50], 2*month)

@@ -8,8 +8,8 @@ import (
 	"github.com/simwarden/simwarden"
 )
 
-// HastyLapse is how many SIMs of an account lose their main plan by ends that an import or an edit
-// wrote less than an hour ahead (C10).
+// HastyLapse is how many SIMs of an account lose their main plan by ends that one import or edit wrote
+// shortly ahead (C10). What was written within a day is one: a typing error comes in slices too.
 type HastyLapse struct {
 	AccountID simwarden.AccountID
 	SIMs      int   // that may carry traffic: due now, and lapsed within the window of the account's brake
@@ -39,12 +39,15 @@ func (tx *Tx) HastyLapses(ctx context.Context, due []simwarden.SubscriptionID) (
 	rows, err := tx.Query(ctx, `
 		WITH touched AS (SELECT DISTINCT s.account_id `+hastySIMs+` AND b.id = ANY($2)),
 		coming AS (
-			SELECT s.account_id, s.id `+hastySIMs+` AND b.state IN ('active', 'exhausted') AND b.guard_id IS NULL AND b.end_at <= $1
+			SELECT s.account_id, s.id, b.hasty_at `+hastySIMs+` AND b.state IN ('active', 'exhausted') AND b.guard_id IS NULL AND b.end_at <= $1
 				AND p.state NOT IN ('suspended', 'terminated')
 			UNION
-			SELECT s.account_id, s.id `+hastySIMs+` AND b.state = 'expired' AND b.ended_at > $1 - interval '1 day'
-				AND b.ended_at > $1 - (SELECT a.brake_window_seconds FROM account a WHERE a.id = s.account_id) * interval '1 second')
-		SELECT t.account_id, (SELECT count(*) FROM coming c WHERE c.account_id = t.account_id),
+			SELECT s.account_id, s.id, b.hasty_at `+hastySIMs+` AND b.state = 'expired' AND b.ended_at > $1 - interval '1 day'
+				AND b.ended_at > $1 - (SELECT a.brake_window_seconds FROM account a WHERE a.id = s.account_id) * interval '1 second'),
+		written AS (
+			SELECT account_id, count(*) OVER (PARTITION BY account_id ORDER BY hasty_at RANGE BETWEEN interval '1 day' PRECEDING AND CURRENT ROW) AS sims
+			FROM coming)
+		SELECT t.account_id, (SELECT coalesce(max(w.sims), 0) FROM written w WHERE w.account_id = t.account_id),
 			(SELECT count(*) FROM poll_state p WHERE p.account_id = t.account_id AND p.state NOT IN ('suspended', 'terminated')),
 			coalesce((SELECT g.id FROM guard g WHERE g.kind = 'mass_lapse' AND g.account_id = t.account_id AND g.released_at IS NULL), 0)
 		FROM touched t ORDER BY t.account_id`, tx.At, subscriptionIDs(due))
@@ -118,13 +121,68 @@ func (tx *Tx) Held(ctx context.Context, ids []simwarden.SubscriptionID) (map[sim
 	return out, rows.Err()
 }
 
-// hastyFor is how soon after its writing an end comes in haste.
-const hastyFor = time.Hour
+// MassEnd is when most main plans of an account end at once by what the transaction wrote.
+type MassEnd struct {
+	AccountID simwarden.AccountID
+	EndAt     time.Time // the first of them; the transaction's instant where they are over already
+	SIMs      int       // that may carry traffic, within ten minutes from EndAt
+	Active    int       // of the account, those that may carry traffic
+}
 
-// hastyAt is what is kept of a main plan whose end an import writes less than an hour ahead.
+// MassEnds tells, for each account that has some, of the ends that this transaction has written in haste.
+func (tx *Tx) MassEnds(ctx context.Context) ([]MassEnd, error) {
+	rows, err := tx.Query(ctx, `
+		WITH ends AS (
+			SELECT s.account_id, s.id, greatest(b.end_at, $1) AS end_at `+hastySIMs+` AND b.hasty_at = $1
+				AND b.state IN ('active', 'exhausted') AND b.guard_id IS NULL AND p.state NOT IN ('suspended', 'terminated')),
+		counted AS (
+			SELECT account_id, end_at, count(*) OVER (PARTITION BY account_id ORDER BY end_at RANGE BETWEEN CURRENT ROW AND interval '10 minutes' FOLLOWING) AS sims
+			FROM ends)
+		SELECT DISTINCT ON (account_id) account_id, end_at, sims,
+			(SELECT count(*) FROM poll_state p WHERE p.account_id = c.account_id AND p.state NOT IN ('suspended', 'terminated'))
+		FROM counted c ORDER BY account_id, sims DESC, end_at`, tx.At)
+	if err != nil {
+		return nil, fmt.Errorf("plan ends written in haste: %w", err)
+	}
+	defer rows.Close()
+	var out []MassEnd
+	for rows.Next() {
+		var m MassEnd
+		if err := rows.Scan(&m.AccountID, &m.EndAt, &m.SIMs, &m.Active); err != nil {
+			return nil, fmt.Errorf("plan ends written in haste: %w", err)
+		}
+		out = append(out, m)
+	}
+	return out, rows.Err()
+}
+
+// ConfirmEnds keeps that a person stands for the ends of subscriptions, so that no guard will hold them.
+// What a guard holds already stays until that is released.
+func (tx *Tx) ConfirmEnds(ctx context.Context, ids []simwarden.SubscriptionID) error {
+	_, err := tx.Exec(ctx, `UPDATE subscription SET hasty_at = NULL WHERE id = ANY($1) AND hasty_at IS NOT NULL AND guard_id IS NULL`, subscriptionIDs(ids))
+	if err != nil {
+		return fmt.Errorf("confirm %d plan ends: %w", len(ids), err)
+	}
+	return nil
+}
+
+// How soon after its writing an end comes in haste: where the plan began in the past, and so by a date that
+// somebody typed, HastyWithin; else an hour. The trigger subscription_end_written has the same bounds.
+const (
+	HastyWithin = 7 * 24 * time.Hour
+	hastyFor    = time.Hour
+)
+
+// hastyAt is what is kept of a main plan whose end is written in haste.
 func hastyAt(b simwarden.Subscription, imported bool, at time.Time) *time.Time {
-	backdated := !b.StartAt.IsZero() && b.StartAt.Before(at)
-	if b.Kind != simwarden.PlanMain || b.EndAt.IsZero() || b.EndAt.Sub(at) > hastyFor || !imported && !backdated {
+	within := HastyWithin
+	if b.StartAt.IsZero() || !b.StartAt.Before(at) {
+		within = hastyFor
+		if !imported {
+			return nil
+		}
+	}
+	if b.Kind != simwarden.PlanMain || b.EndAt.IsZero() || b.EndAt.Sub(at) > within {
 		return nil
 	}
 	return &at

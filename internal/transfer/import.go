@@ -43,6 +43,9 @@ type Options struct {
 	DryRun bool
 	// SkipBad imports the good rows where others are bad; without it one bad row refuses the file.
 	SkipBad bool
+	// ConfirmEnds says that a person stands for when the subscriptions of the file end, also those that were
+	// imported before, so that no guard on lapsing holds them (C10).
+	ConfirmEnds bool
 	// Encoding is one of the Encoding constants; "" detects it.
 	Encoding string
 	// Spread is the time over which the first readings of new SIMs are spread (P1); nil takes none
@@ -117,8 +120,11 @@ func (im Importer) file(ctx context.Context, src io.ReadSeeker, kind Kind, o Opt
 		if !rep.Written {
 			return errRollback
 		}
-		return tx.Audit(ctx, im.By, "import_"+string(kind), 0, rep.account, map[string]any{
-			"rows": rep.Rows, "added": rep.Added, "already_there": rep.AlreadyThere, "bad": rep.Bad})
+		told := map[string]any{"rows": rep.Rows, "added": rep.Added, "already_there": rep.AlreadyThere, "bad": rep.Bad}
+		if o.ConfirmEnds {
+			told["ends_confirmed"] = true
+		}
+		return tx.Audit(ctx, im.By, "import_"+string(kind), 0, rep.account, told)
 	})
 	switch {
 	case err == nil && rep.Added >= analyzeFrom:

@@ -39,7 +39,7 @@ func (im Importer) Subscriptions(ctx context.Context, src io.ReadSeeker, o Optio
 		byCode[p.Code] = p
 	}
 	return im.file(ctx, src, KindSubscriptions, o, func(_ context.Context, r *run) (loader, error) {
-		return &subscriptionLoader{run: r, by: im.By, plans: byCode, seen: map[[16]byte]uint32{}}, nil
+		return &subscriptionLoader{run: r, by: im.By, confirm: o.ConfirmEnds, plans: byCode, seen: map[[16]byte]uint32{}}, nil
 	})
 }
 
@@ -60,6 +60,10 @@ type subscriptionRow struct {
 type subscriptionLoader struct {
 	*run
 	by    string
+	// confirm has the ends of the file's subscriptions confirmed; confirmed are those of the rows at work.
+	confirm   bool
+	confirmed []simwarden.SubscriptionID
+
 	plans map[string]simwarden.Plan
 	seen  map[[16]byte]uint32 // purchases of this file, hashed, to their rows
 	rows  []subscriptionRow
@@ -143,11 +147,16 @@ func startOf(text, zoneName string, now time.Time) (start time.Time, problem str
 }
 
 func (l *subscriptionLoader) flush(ctx context.Context, last bool) error {
+	if err := l.buyAll(ctx); err != nil || !last {
+		return err
+	}
+	l.warnEnded()
+	return l.warnMassEnds(ctx)
+}
+
+func (l *subscriptionLoader) buyAll(ctx context.Context) error {
 	rows := l.rows
 	l.rows = l.rows[:0]
-	if last {
-		defer l.warnEnded()
-	}
 	rows, err := l.findSIMs(ctx, rows)
 	if err != nil || len(rows) == 0 {
 		return err
@@ -173,7 +182,11 @@ func (l *subscriptionLoader) flush(ctx context.Context, last bool) error {
 			return err
 		}
 	}
-	return nil
+	if !l.confirm {
+		return nil
+	}
+	defer func() { l.confirmed = l.confirmed[:0] }()
+	return l.tx.ConfirmEnds(ctx, l.confirmed)
 }
 
 // findSIMs resolves the rows' numbers and makes row errors of those that name no SIM, or several.
@@ -277,6 +290,7 @@ func (l *subscriptionLoader) buy(ctx context.Context, row subscriptionRow, befor
 			return bad(columnRef, row.ref, fmt.Sprintf("another purchase, of plan %s, has this ref; give this one its own", old.PlanCode))
 		}
 		l.rep.AlreadyThere++
+		l.confirmed = append(l.confirmed, old.ID)
 		return nil
 	}
 	if row.plan.Kind == simwarden.PlanMain && (!row.start.IsZero() || row.used > 0) {
@@ -296,6 +310,7 @@ func (l *subscriptionLoader) buy(ctx context.Context, row subscriptionRow, befor
 		return fmt.Errorf("row %d: %w", row.rec.row, err)
 	}
 	live[asset] = append(live[asset], b)
+	l.confirmed = append(l.confirmed, b.ID)
 	l.rep.Good++
 	if !b.EndAt.IsZero() && !b.EndAt.After(l.tx.At) {
 		l.ended++
@@ -308,4 +323,19 @@ func (l *subscriptionLoader) warnEnded() {
 	if l.ended > 0 {
 		l.rep.Warnings = append(l.rep.Warnings, fmt.Sprintf("%d of these subscriptions have ended already; they lapse at once, and their SIMs are judged without them", l.ended))
 	}
+}
+
+// warnMassEnds says where so many of the plans bought end at once that a guard will hold them (C10).
+func (l *subscriptionLoader) warnMassEnds(ctx context.Context) error {
+	list, err := plans.MassEnds(ctx, l.tx)
+	if err != nil {
+		return err
+	}
+	for _, m := range list {
+		l.rep.Warnings = append(l.rep.Warnings, fmt.Sprintf(
+			"%d SIMs of account %s lose their plan at %s by this file, at once and soon, more than the %d that its safety brake allows: a guard will hold these ends until a person "+
+				"releases it; look at the column start, and where the ends are right, import with --confirm-ends, also a second time",
+			m.SIMs, m.Account, m.EndAt.UTC().Format(time.RFC3339), m.Limit))
+	}
+	return nil
 }

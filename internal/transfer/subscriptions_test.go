@@ -169,6 +169,36 @@ func TestEndedSubscriptionsAreNamed(t *testing.T) {
 	}
 }
 
+func TestC10SoonMassEndsAreNamedAndConfirmed(t *testing.T) {
+	w := newWorld(t)
+	var sims, file strings.Builder
+	sims.WriteString("iccid\n")
+	file.WriteString("iccid,plan,start\n")
+	for i := 1; i <= 60; i++ {
+		sims.WriteString(number(i) + "\n")
+		file.WriteString(number(i) + ",m30," + noon.AddDate(0, 0, -29).Format(time.DateOnly) + "\n") // ends at tonight's midnight
+	}
+	w.sims(sims.String(), transfer.Options{})
+	w.plan("m30", simwarden.PlanMain, "UTC")
+	hasty := func() int { return w.count("subscription WHERE hasty_at IS NOT NULL") }
+	warned := func(rep transfer.Report) bool {
+		return len(rep.Warnings) == 1 && strings.Contains(rep.Warnings[0], "60 SIMs of account acme lose their plan at "+
+			noon.AddDate(0, 0, 1).Format(time.DateOnly)+"T00:00:00Z") && strings.Contains(rep.Warnings[0], "--confirm-ends")
+	}
+	if rep := w.subscriptions(file.String(), transfer.Options{DryRun: true}); !warned(rep) {
+		t.Errorf("a dry run tells %q", rep.Warnings)
+	}
+	if rep := w.subscriptions(file.String(), transfer.Options{DryRun: true, ConfirmEnds: true}); len(rep.Warnings) != 0 {
+		t.Errorf("a dry run of what a person confirms tells %q", rep.Warnings)
+	}
+	if rep := w.subscriptions(file.String(), transfer.Options{}); !warned(rep) || rep.Added != 60 || hasty() != 60 {
+		t.Errorf("the import tells %q and added %d, %d of them in haste", rep.Warnings, rep.Added, hasty())
+	}
+	if rep := w.subscriptions(file.String(), transfer.Options{ConfirmEnds: true}); len(rep.Warnings) != 0 || rep.AlreadyThere != 60 || hasty() != 0 {
+		t.Errorf("confirmed afterwards it tells %q, with %d there already; %d ends still count as in haste", rep.Warnings, rep.AlreadyThere, hasty())
+	}
+}
+
 func TestOneImportAtATime(t *testing.T) {
 	w := newWorld(t)
 	w.tx(func(_ context.Context, tx *store.Tx) error {
