@@ -120,6 +120,49 @@ func TestE13DriftThatHasGoneHoldsNothingBack(t *testing.T) {
 	}
 }
 
+func TestC8E13AManualSuspendThatFailedIsOrderedAgainAfterItsPause(t *testing.T) {
+	r := newRig(t)
+	r.tx(func(ctx context.Context, tx *store.Tx) error {
+		plan, err := tx.AddPlan(ctx, simwarden.Plan{Code: "data", Name: "data", Kind: simwarden.PlanMain, AllowanceBytes: simwarden.UnlimitedBytes,
+			ValidityUnit: simwarden.ValidityDays, ValidityCount: 30, Reset: simwarden.ResetNone, Zone: "UTC"})
+		if err != nil {
+			return err
+		}
+		_, err = tx.AddSubscription(ctx, simwarden.Subscription{SIMID: r.sim, PlanID: plan.ID, Kind: simwarden.PlanMain,
+			State: simwarden.SubscriptionActive, StartAt: tx.At, EndAt: tx.At.AddDate(0, 0, 30), AllowanceBytes: simwarden.UnlimitedBytes}, "test", "")
+		return err
+	})
+	r.reads(simwarden.StateActive)
+	r.tx(func(ctx context.Context, tx *store.Tx) error {
+		out, err := reconcile.Manual(ctx, tx, r.sim, simwarden.DirectionSuspend, "cli:anna", "stolen")
+		if err != nil {
+			return err
+		}
+		if _, err := tx.EndCommand(ctx, out.CommandID, simwarden.CommandQueued, simwarden.CommandFailed, "refused"); err != nil {
+			return err
+		}
+		if err := tx.SetFailed(ctx, r.sim, simwarden.DirectionSuspend, 1, tx.At.Add(10*time.Minute)); err != nil {
+			return err
+		}
+		return tx.SetDrifting(ctx, r.sim, "suspend failed: refused")
+	})
+	if o := r.reads(simwarden.StateActive); o.Ordered.Action != rules.OrderHold || o.Ordered.Direction != simwarden.DirectionSuspend {
+		t.Errorf("a minute after the failure it got %+v, want a suspend that waits for its pause", o.Ordered)
+	}
+	r.clock.Advance(10 * time.Minute)
+	r.tx(func(ctx context.Context, tx *store.Tx) error {
+		list, err := reconcile.Preview(ctx, tx, []simwarden.SIMID{r.sim})
+		if err == nil && (len(list) != 1 || list[0].Ordered.Action != rules.OrderOpen || list[0].Decision.Reason != simwarden.ReasonManualHold) {
+			t.Errorf("diff shows %+v, want the suspend that the hold asks for (C9)", list)
+		}
+		return err
+	})
+	o := r.reads(simwarden.StateActive)
+	if o.Ordered.Action != rules.OrderOpen || o.Ordered.Direction != simwarden.DirectionSuspend || o.Decision.Reason != simwarden.ReasonManualHold {
+		t.Errorf("after the pause it got %+v for %s, want a suspend for the person's hold", o.Ordered, o.Decision.Reason)
+	}
+}
+
 func TestC8AFailureIsOverWhenTheStateShows(t *testing.T) {
 	r := newRig(t)
 	id := r.reads(simwarden.StateActive).CommandID

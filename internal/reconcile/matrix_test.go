@@ -32,11 +32,13 @@ const (
 	unverified   = "its real name required and not verified"
 	neverPlanned = "never a plan"
 	heldByPerson = "a plan in force and a person's hold"
+	heldNoPlan   = "never a plan and a person's hold"
 )
 
 var wanted = map[string]simwarden.Desired{
 	planFine: simwarden.DesiredRunning, noPlan: simwarden.DesiredSuspended, exhausted: simwarden.DesiredSuspended,
 	unverified: simwarden.DesiredSuspended, neverPlanned: simwarden.DesiredLeave, heldByPerson: simwarden.DesiredLeave,
+	heldNoPlan: simwarden.DesiredLeave,
 }
 
 var reasons = map[string]simwarden.Reason{
@@ -71,7 +73,7 @@ func (c cell) ordered() (simwarden.Direction, simwarden.Reason) {
 			return simwarden.DirectionResume, simwarden.ReasonManualResume
 		}
 		return "", ""
-	case c.stop == polled && c.situation == heldByPerson && running && c.scene != simwarden.ScenePlanLapsed && c.scene != simwarden.SceneRefunded: // E10, E13
+	case c.stop == polled && (c.situation == heldByPerson || c.situation == heldNoPlan) && running && c.scene != simwarden.ScenePlanLapsed && c.scene != simwarden.SceneRefunded: // E10, E13
 		return simwarden.DirectionSuspend, simwarden.ReasonManualHold
 	case c.stop != polled: // E5, and E6 alone passes it
 		ends := c.scene == simwarden.ScenePlanLapsed || c.scene == simwarden.SceneRefunded
@@ -98,7 +100,7 @@ func matrix() []*cell {
 		for _, direction := range directions {
 			for _, stop := range []string{polled, simPaused, devicePaused, closed} {
 				for _, state := range []simwarden.State{simwarden.StateActive, simwarden.StateSuspended} {
-					for _, situation := range []string{planFine, noPlan, exhausted, unverified, neverPlanned, heldByPerson} {
+					for _, situation := range []string{planFine, noPlan, exhausted, unverified, neverPlanned, heldByPerson, heldNoPlan} {
 						out = append(out, &cell{scene: scene, manual: direction, stop: stop, state: state, situation: situation})
 					}
 				}
@@ -246,7 +248,7 @@ func (c *cell) setUp(ctx context.Context, tx *store.Tx, plan simwarden.PlanID) e
 			return err
 		}
 	}
-	if c.situation != neverPlanned {
+	if c.situation != neverPlanned && c.situation != heldNoPlan {
 		b := simwarden.Subscription{SIMID: asset.SIMID, DeviceID: asset.DeviceID, PlanID: plan, Kind: simwarden.PlanMain, State: simwarden.SubscriptionActive,
 			StartAt: tx.At.Add(-24 * time.Hour), EndAt: tx.At.Add(24 * time.Hour), AllowanceBytes: 1000}
 		switch c.situation {
@@ -265,7 +267,7 @@ func (c *cell) setUp(ctx context.Context, tx *store.Tx, plan simwarden.PlanID) e
 			}
 		}
 	}
-	if c.situation == heldByPerson {
+	if c.situation == heldByPerson || c.situation == heldNoPlan {
 		if err := tx.SetHold(ctx, c.id, true, "cli:anna", "held"); err != nil {
 			return err
 		}

@@ -88,17 +88,21 @@ func wish(d *simwarden.Decision, f Facts, l looked) {
 			return
 		}
 		d.Because = f.heldBecause()
+	case l.first != simwarden.ReasonNone && !l.neverPlanned:
+		suspend()
+	case f.ManualHold && f.inState(simwarden.DesiredRunning) && !f.Scene.EndsPlan():
+		// Somebody else has put it back, or the person's order has come to nothing (E13, C8). What leaves the
+		// SIM alone otherwise, such as a plan that is about to change, or that it never had one, is no reason to
+		// let it run.
+		d.Desired, d.Reason = simwarden.DesiredSuspended, simwarden.ReasonManualHold
+	case f.ManualHold && f.inState(simwarden.DesiredSuspended):
+		d.Because = BecauseManualHold
 	case l.neverPlanned:
 		d.Because = BecauseNeverPlanned
-	case l.first != simwarden.ReasonNone:
-		suspend()
 	case l.planChangeDue:
 		d.Because = BecausePlanChangeDue
 	case l.realNameUnread:
 		d.Because, d.ReadFirst = BecauseRealNameUnread, []simwarden.CheckKind{simwarden.CheckRealName}
-	case f.ManualHold && f.inState(simwarden.DesiredRunning) && !f.Scene.EndsPlan():
-		// Somebody else has put it back, or the person's order has come to nothing (E13, C8).
-		d.Desired, d.Reason = simwarden.DesiredSuspended, simwarden.ReasonManualHold
 	case l.realNameUnclear:
 		d.Because = BecauseRealNameUnclear
 	case f.ManualHold:

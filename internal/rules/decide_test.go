@@ -146,6 +146,12 @@ func TestDecide(t *testing.T) {
 		// E3
 		{"E3: a hold stops the automatic resume", also(hold, state("suspended")), leave, "", rules.BecauseManualHold, false},
 		{"E13: what a person holds suspended and runs is suspended again", hold, suspended, "manual_hold", "", true},
+		{"E13: so is one that never had a plan", also(hold, never), suspended, "manual_hold", "", true},
+		{"E13: and is left so for that", also(hold, never, state("suspended")), leave, "", rules.BecauseManualHold, false},
+		{"E13: also while the end of its plan waits for a release", also(hold, lapsed, func(f *rules.Facts) { f.LapseHeld = true }), suspended, "manual_hold", "", true},
+		{"E13: and before its real name has been read", also(hold, realName(""), func(f *rules.Facts) { f.RealNameAt = time.Time{} }), suspended, "manual_hold", "", true},
+		{"E5: not under pause", also(hold, paused), leave, "", rules.BecausePollingPaused, false},
+		{"E13: nor where the state is not known", also(hold, unread), leave, "", rules.BecauseManualHold, false},
 		{"E13: a plan's end, with another in force, is not about a hold", also(hold, scene("plan_lapsed")), leave, "", rules.BecauseManualHold, false},
 		{"E3: a hold stops not the automatic suspend", also(hold, lapsed), suspended, "no_plan", "", true},
 		{"E3: a person's suspend goes through though all is well", manual("suspend"), suspended, "manual_hold", "", true},

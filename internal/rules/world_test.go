@@ -32,7 +32,9 @@ type world struct {
 	ordered map[string]int
 	// lapseOwed says that a plan's end was the last word: the SIM has to be suspended.
 	lapseOwed bool
-	broken    []string
+	// outside says that somebody else was the last to change the SIM, at the carrier (E13).
+	outside bool
+	broken  []string
 }
 
 // request is an evaluation request that waits for a command under way.
@@ -59,7 +61,7 @@ func (w *world) key() string {
 		open = fmt.Sprint(w.open.Direction, w.open.State, w.open.Scene)
 	}
 	return fmt.Sprint(w.state, w.paused, w.closed, w.hold, w.plan, w.everPlanned, w.exhausted, w.planID,
-		w.endedID, w.endedBy, open, w.waiting, w.ordered, w.lapseOwed)
+		w.endedID, w.endedBy, open, w.waiting, w.ordered, w.lapseOwed, w.outside)
 }
 
 func (w *world) held() bool { return w.paused || w.closed }
@@ -185,7 +187,7 @@ func (w *world) settle() {
 	if w.open == nil || !w.open.State.UnderWay() {
 		return
 	}
-	w.state = w.open.Direction.Target()
+	w.state, w.outside = w.open.Direction.Target(), false
 	w.end()
 }
 
@@ -274,6 +276,12 @@ var events = []struct {
 			w.evaluate(request{scene: w.endedBy})
 		}
 	}},
+	{"resumed outside", func(w *world) {
+		if w.open == nil && w.state == simwarden.StateSuspended {
+			w.state, w.outside, w.lapseOwed = simwarden.StateActive, true, false
+			w.evaluate(request{scene: simwarden.SceneStateCheck})
+		}
+	}},
 	{"close", func(w *world) {
 		w.closed = true
 		w.evaluate(request{scene: simwarden.SceneStateCheck})
@@ -291,10 +299,11 @@ func (w *world) calm() []string {
 	if rest.lapseOwed && rest.everPlanned && rest.state != simwarden.StateSuspended {
 		rest.complain("E6: the end of the plan is lost, the SIM is %s", rest.state)
 	}
-	if rest.hold && rest.state != simwarden.StateSuspended {
+	// What somebody else resumed, the next evaluation suspends again, and none does under pause (E5, E13).
+	if rest.hold && rest.state != simwarden.StateSuspended && !rest.outside {
 		rest.complain("E3: a person suspended it, yet it is %s", rest.state)
 	}
-	if !rest.held() && rest.everPlanned {
+	if !rest.held() && (rest.everPlanned || rest.hold) {
 		rest.evaluate(request{scene: simwarden.ScenePeriodic})
 		rest.drain()
 		if want := map[bool]simwarden.State{true: simwarden.StateActive, false: simwarden.StateSuspended}[rest.shouldRun()]; rest.state != want {
