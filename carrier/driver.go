@@ -225,8 +225,7 @@ type Info struct {
 	TrafficStates []simwarden.State
 	Usage         UsageInfo
 	// Limit is what data limits the carrier holds for a SIM (P8); zero: none.
-	Limit  LimitInfo
-	Quotas []Quota
+	Limit LimitInfo
 	// MaxConcurrent is how many calls the carrier takes at a time; 0: not declared.
 	MaxConcurrent int
 	// PerSIMGap is the least time between calls for one SIM; 0: none. PerSIMGapOn are the
@@ -270,15 +269,6 @@ type UsageInfo struct {
 	Zone   string
 	// Lag is how late the figures usually are (E11).
 	Lag time.Duration
-}
-
-// Quota is one published limit. All that are declared hold together.
-type Quota struct {
-	// Operations it counts; empty: all.
-	Operations []simwarden.Operation
-	Calls      int
-	Window     time.Duration
-	PerSIM     bool
 }
 
 // Rule is one row of the error-rule table (G6). Empty fields match anything.

@@ -33,6 +33,14 @@ func (c *explainCmd) Run(ctx context.Context, g *Globals) error {
 	})
 }
 
+// late says for which instant usage is true where that is well before its reading (E11).
+func late(s store.SIM) string {
+	if s.UsageTrueAt.IsZero() || s.UsageReadAt.Sub(s.UsageTrueAt) < time.Minute {
+		return ""
+	}
+	return ", as of " + s.UsageTrueAt.UTC().Format("2006-01-02 15:04:05Z")
+}
+
 func explainText(g *Globals, x api.Explanation) {
 	p := func(format string, args ...any) { fmt.Fprintf(g.Out, format+"\n", args...) }
 	p("SIM %s%s, account %s (%s, %s)", x.SIM.ICCID, labelText(x.SIM.Label), x.Account.Name, x.Account.Driver, x.Account.Mode)
@@ -40,7 +48,7 @@ func explainText(g *Globals, x api.Explanation) {
 	p("")
 	p("State     %s", stateText(x))
 	if x.SIM.UsageCounterBytes != nil {
-		p("Usage     %s in the carrier's period, %s in all; read %s", bytesText(*x.SIM.UsageCounterBytes), bytesText(x.SIM.LifetimeBytes), when(x.SIM.UsageReadAt, x.At))
+		p("Usage     %s in the carrier's period, %s in all; read %s%s", bytesText(*x.SIM.UsageCounterBytes), bytesText(x.SIM.LifetimeBytes), when(x.SIM.UsageReadAt, x.At), late(x.SIM))
 	}
 	p("Wanted    %s%s", x.Decision.Desired, because(x.Decision))
 	for _, r := range x.Decision.Reasons {
