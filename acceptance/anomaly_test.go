@@ -5,8 +5,50 @@ import (
 	"time"
 
 	"github.com/simwarden/simwarden/app"
+	"github.com/simwarden/simwarden/carrier"
+	"github.com/simwarden/simwarden/carrier/soracom"
 	"github.com/simwarden/simwarden/internal/store"
 )
+
+// narrow is a carrier whose counters have 32 bits: Soracom's API, whose real ones have more.
+const narrow = "narrow"
+
+func init() { carrier.Register(narrow, narrowDriver{}) }
+
+type narrowDriver struct{ soracom.Driver }
+
+func (d narrowDriver) Info() carrier.Info {
+	info := d.Driver.Info()
+	info.Name, info.Title, info.Usage.WrapBytes = narrow, "a carrier whose counters have 32 bits", 1<<32
+	return info
+}
+
+// U1: what is used while a counter of 32 bits runs over is booked, and what is used after it, to the byte.
+func TestU1ARollOverIsCounted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, narrow)
+	w.run()
+	const full = 1 << 32
+	w.carrier.WrapUsage(full)
+	c, sub := w.running(time.Hour, full+20_000)
+	used := int64(0)
+	for _, more := range []int64{full/2 - 2000, full/2 - 3000, 12_000, 3000} {
+		used += more
+		w.must(w.carrier.AddUsage(c.iccid, more))
+		eventually(t, "what was used is booked", func() bool {
+			return w.count(`SELECT count(*) FROM subscription WHERE id = $1 AND used_bytes = $2`, sub.ID, used) == 1
+		})
+	}
+	if n := w.count(`SELECT count(*) FROM event WHERE sim_id = $1 AND kind = 'usage_rolled_over'`, c.id); n != 1 {
+		t.Errorf("%d events of a roll-over, want one", n)
+	}
+	if n := w.count(`SELECT count(*) FROM alert WHERE sim_id = $1 AND kind = $2`, c.id, store.AlertUsage); n != 0 {
+		t.Errorf("%d alerts of something odd", n)
+	}
+	w.unchanged(c, "there is data left")
+	w.must(w.carrier.AddUsage(c.iccid, 20_000))
+	w.stops(c)
+}
 
 // A carrier's counter falls within its period, as at a correction or where 32 bits run over, and later
 // rises again (U2, F28); another's grows by the factor of another unit and comes back (F29). Neither books a

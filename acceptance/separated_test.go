@@ -19,7 +19,7 @@ func init() { carrier.Register(separated, separatedDriver{}) }
 
 // dialectOf is what the lab speaks for a driver.
 func dialectOf(driver string) string {
-	if driver == separated {
+	if driver == separated || driver == narrow {
 		return "soracom"
 	}
 	return driver

@@ -269,6 +269,9 @@ type UsageInfo struct {
 	Zone   string
 	// Lag is how late the figures usually are (E11).
 	Lag time.Duration
+	// WrapBytes is the count at which the counter starts over from zero within its period, in bytes, as one of
+	// 32 bits does at 1 << 32; 0 where none is known. Without it a counter that falls is a correction (U2).
+	WrapBytes int64
 }
 
 // Rule is one row of the error-rule table (G6). Empty fields match anything.

@@ -65,6 +65,7 @@ type Account struct {
 	byNumber map[string]*sim
 	creds    map[string]string
 	limited  map[*sim]bool // those with a data limit
+	wrap     int64         // bytes at which usage is shown from zero again, see WrapUsage
 }
 
 // Name is the account's name.
@@ -238,6 +239,14 @@ func (a *Account) SetUsage(iccid string, bytes int64) error {
 	return a.change(iccid, "set usage", func(s *sim, now time.Time) {
 		s.addUsage(a, bytes-s.between(a, a.monthStart(now), now, now), now)
 	})
+}
+
+// WrapUsage has usage shown as by a counter that starts over at so many bytes, as one of 32 bits does (F28); 0
+// ends it. What was used stays as it is.
+func (a *Account) WrapUsage(bytes int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.wrap = bytes
 }
 
 // SetUsageScale changes how fast usage grows from now on.

@@ -105,18 +105,26 @@ const maxSpans = 1000
 
 // measure puts the usage of the asked span, as known at an instant, into the view.
 func (x *exchange) measure(v *View, s *sim, known time.Time, factor float64) {
-	v.UsageBytes = scaled(s.between(x.a, x.req.From, x.req.Until, known), factor)
+	v.UsageBytes = x.a.wrapped(scaled(s.between(x.a, x.req.From, x.req.Until, known), factor))
 	if x.req.Step == StepAll {
 		return
 	}
 	for from := x.req.From; from.Before(x.req.Until) && len(v.Spans) < maxSpans; {
 		until := x.req.Step.after(from)
-		bytes := scaled(s.between(x.a, from, until, known), factor)
+		bytes := x.a.wrapped(scaled(s.between(x.a, from, until, known), factor))
 		if bytes != 0 || !x.req.NonZero {
 			v.Spans = append(v.Spans, Span{From: from, Until: until, Bytes: bytes})
 		}
 		from = until
 	}
+}
+
+// wrapped needs mu held.
+func (a *Account) wrapped(bytes int64) int64 {
+	if a.wrap <= 0 {
+		return bytes
+	}
+	return bytes % a.wrap
 }
 
 func scaled(bytes int64, factor float64) int64 {

@@ -6,7 +6,7 @@ func EventKinds() []string {
 		EventLateAnswer, EventBound, EventUnbound, EventDevicePaused, EventDeviceResumed, EventPlanMoved, EventRealName, EventSIMAdded,
 		EventState, EventUsageAnomaly, EventRealNameOdd, EventDecision, EventCommandOpened, EventCommandEnded, EventPaused, EventPoolExhausted, EventPoolJoined, EventPoolLeft, EventPoolReset, EventPoolToppedUp, EventResumed, EventCancelled, EventClosed,
 		EventReopened, EventHold, EventHoldLifted, EventLapsed, EventSubscribed, EventPlanActivated, EventPlanReset, EventRefunded,
-		EventExhausted, EventDrift, EventAccountChanged, EventRenewed, EventRenewalUnpaid, EventNotFound, EventUsageLate,
+		EventExhausted, EventDrift, EventAccountChanged, EventRenewed, EventRenewalUnpaid, EventNotFound, EventUsageLate, EventUsageRolledOver,
 	}
 }
 

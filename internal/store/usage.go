@@ -12,6 +12,9 @@ import (
 // EventUsageLate is usage that arrived after the period it belongs to had closed (U4).
 const EventUsageLate = "usage_late"
 
+// EventUsageRolledOver is a carrier's counter that has reached its width and begun anew within its period (U1).
+const EventUsageRolledOver = "usage_rolled_over"
+
 // UsageState is what is kept of a SIM's usage, with its row locked.
 type UsageState struct {
 	SIMID         simwarden.SIMID

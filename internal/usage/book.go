@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/simwarden/simwarden"
+	"github.com/simwarden/simwarden/carrier"
 	"github.com/simwarden/simwarden/internal/fault"
 	"github.com/simwarden/simwarden/internal/rules"
 	"github.com/simwarden/simwarden/internal/store"
@@ -63,7 +64,7 @@ func BookWithin(ctx context.Context, tx *store.Tx, obs []store.Observed, bound B
 	if err != nil {
 		return Booked{}, fmt.Errorf("book usage: %w", err)
 	}
-	b := booking{bound: bound, subs: map[store.Asset][]*store.BearingSubscription{}, stays: map[store.Asset][]store.PoolStay{}}
+	b := booking{subs: map[store.Asset][]*store.BearingSubscription{}, stays: map[store.Asset][]store.PoolStay{}}
 	for i := range subs {
 		b.subs[subs[i].Asset] = append(b.subs[subs[i].Asset], &subs[i])
 	}
@@ -79,19 +80,51 @@ func BookWithin(ctx context.Context, tx *store.Tx, obs []store.Observed, bound B
 			b.stays[s.Asset] = append(b.stays[s.Asset], s)
 		}
 	}
+	bounds, err := boundsOf(ctx, tx, bound, states, readings)
+	if err != nil {
+		return Booked{}, fmt.Errorf("book usage: %w", err)
+	}
 	for _, s := range states {
 		if r, ok := readings[s.SIMID]; ok {
-			b.take(s, r)
+			b.take(s, r, bounds[s.AccountID])
 		}
 	}
 	err = b.write(ctx, tx)
 	return b.Booked, err
 }
 
+// boundsOf gives the bound of each account, with the width of the counters that its driver declares. Of a driver
+// that is not built in none is known.
+func boundsOf(ctx context.Context, tx *store.Tx, bound Bound, states []store.UsageState, readings map[simwarden.SIMID]simwarden.Reading) (map[simwarden.AccountID]Bound, error) {
+	bounds := map[simwarden.AccountID]Bound{}
+	var ids []simwarden.AccountID
+	for _, s := range states {
+		if _, known := bounds[s.AccountID]; known || readings[s.SIMID].Usage == nil {
+			continue
+		}
+		bounds[s.AccountID] = bound
+		ids = append(ids, s.AccountID)
+	}
+	if len(ids) == 0 {
+		return bounds, nil
+	}
+	accounts, err := tx.AccountsByID(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	for id, a := range accounts {
+		if driver, err := carrier.Lookup(a.Driver); err == nil {
+			own := bound
+			own.WrapBytes = driver.Info().Usage.WrapBytes
+			bounds[id] = own
+		}
+	}
+	return bounds, nil
+}
+
 // booking collects what one transaction books.
 type booking struct {
 	Booked
-	bound  Bound
 	subs   map[store.Asset][]*store.BearingSubscription
 	stays  map[store.Asset][]store.PoolStay
 	rows   []store.UsageRow
@@ -106,17 +139,21 @@ type booking struct {
 	odd    map[string]store.NewEvent // the event of a new anomaly, by its alert's key
 }
 
-func (b *booking) take(s store.UsageState, r simwarden.Reading) {
+func (b *booking) take(s store.UsageState, r simwarden.Reading, bound Bound) {
 	kept := Kept{Known: s.CounterBytes != nil, PeriodStartAt: s.PeriodStartAt, ReadAt: s.ReadAt, TrueAt: s.TrueAt}
 	if kept.Known {
 		kept.CounterBytes = *s.CounterBytes
 	}
-	step := Advance(kept, *r.Usage, r.ReadAt, b.bound)
+	step := Advance(kept, *r.Usage, r.ReadAt, bound)
 	if step.Outcome.Anomaly() {
 		b.anomaly(s, r, kept, step.Outcome)
 	}
 	if step.Kept == kept {
 		return
+	}
+	if step.Outcome == RolledOver {
+		b.events = append(b.events, store.NewEvent{Kind: store.EventUsageRolledOver, SIMID: s.SIMID, AccountID: s.AccountID, Actor: "carrier",
+			Data: map[string]any{"counter_bytes": r.Usage.CounterBytes, "was_bytes": kept.CounterBytes, "wrap_bytes": bound.WrapBytes, "bytes": step.DeltaBytes}})
 	}
 	b.rows = append(b.rows, store.UsageRow{
 		SIMID: s.SIMID, CounterBytes: step.Kept.CounterBytes, PeriodStartAt: step.Kept.PeriodStartAt,

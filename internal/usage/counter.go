@@ -31,6 +31,9 @@ const (
 	Turned Outcome = "turned"
 	// Stale: older than what is kept, by its instant or by its period. Ignored.
 	Stale Outcome = "stale"
+	// RolledOver: the counter has reached its width and begun from zero within its period; what is new is the
+	// rest up to the width and all that it says now (U1).
+	RolledOver Outcome = "rolled_over"
 	// Fell: lower than before within one period. An anomaly (U2): the high-water mark stays.
 	Fell Outcome = "fell"
 	// Jumped: higher than is plausible. An anomaly (F29): not believed, see Bound.
@@ -58,7 +61,20 @@ type Bound struct {
 	Least     time.Duration
 	UnitFrom  int64
 	UnitSlack float64
+	// WrapBytes is where the carrier's counter starts over, as its driver declares; 0 where it never does. A
+	// counter that falls has then rolled over if what was used by that is likely (see likely), and no more than
+	// half of the width; otherwise the carrier has corrected it. Of such a counter a rise by more than half of
+	// the width is not plausible either unless it is likely, or still there after oldAnswers: an answer from
+	// before a roll-over looks like it.
+	WrapBytes int64
 }
+
+// likelyTimes is how many times faster than in its period until now a SIM may have used data for its counter to
+// have rolled over.
+const likelyTimes = 16
+
+// oldAnswers is how long after a roll-over an answer may come that a carrier has made before it.
+const oldAnswers = time.Hour
 
 // DefaultBound is 10 Gbit/s over at least 15 minutes, and unit factors from 64 KiB on with 10 % of usage on top.
 func DefaultBound() Bound {
@@ -97,12 +113,16 @@ func Advance(k Kept, r simwarden.UsageReading, readAt time.Time, b Bound) Step {
 			return Step{Outcome: Jumped, Kept: k}
 		}
 		return Step{Outcome: Turned, DeltaBytes: r.CounterBytes, Kept: next}
+	case b.rolledOver(k, next):
+		return Step{Outcome: RolledOver, DeltaBytes: b.WrapBytes - k.CounterBytes + r.CounterBytes, Kept: next}
 	case r.CounterBytes < k.CounterBytes:
 		next.CounterBytes = k.CounterBytes
 		return Step{Outcome: Fell, Kept: next}
 	}
 	delta := r.CounterBytes - k.CounterBytes
-	if b.tooFast(delta, next.ReadAt.Sub(k.ReadAt)) || b.otherUnit(k.CounterBytes, r.CounterBytes) {
+	over := next.ReadAt.Sub(k.ReadAt)
+	fromBefore := b.WrapBytes > 0 && over < oldAnswers && delta > max(b.WrapBytes/2, b.likely(k, over))
+	if fromBefore || b.tooFast(delta, over) || b.otherUnit(k.CounterBytes, r.CounterBytes) {
 		return Step{Outcome: Jumped, Kept: k}
 	}
 	return Step{Outcome: Grew, DeltaBytes: delta, Kept: next}
@@ -110,6 +130,27 @@ func Advance(k Kept, r simwarden.UsageReading, readAt time.Time, b Bound) Step {
 
 func (b Bound) tooFast(delta int64, over time.Duration) bool {
 	return float64(delta) > b.BytesPerSecond*max(over, b.Least).Seconds()
+}
+
+// rolledOver says that a counter of a declared width which is lower than before has begun anew.
+func (b Bound) rolledOver(k, next Kept) bool {
+	if next.CounterBytes >= k.CounterBytes || k.CounterBytes >= b.WrapBytes {
+		return false
+	}
+	over := next.ReadAt.Sub(k.ReadAt)
+	used := b.WrapBytes - k.CounterBytes + next.CounterBytes
+	return used <= min(b.WrapBytes/2, b.likely(k, over)) && !b.tooFast(used, over)
+}
+
+// likely is how much a SIM may use in a time, from the mean rate in its period; where the counter has no period,
+// and so no rate, a sixteenth of the width. The rate is too low once the counter has rolled over before: then a
+// roll-over may be taken for a correction, which is told, and books too little rather than too much.
+func (b Bound) likely(k Kept, over time.Duration) int64 {
+	if k.PeriodStartAt.IsZero() {
+		return b.WrapBytes / likelyTimes
+	}
+	since := max(k.ReadAt.Sub(k.PeriodStartAt), b.Least)
+	return int64(likelyTimes * float64(k.CounterBytes) / since.Seconds() * max(over, b.Least).Seconds())
 }
 
 func (b Bound) otherUnit(before, after int64) bool {

@@ -1,6 +1,7 @@
 package usage_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -65,6 +66,76 @@ func TestAdvance(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestARollOverIsToldFromACorrection(t *testing.T) {
+	const full = int64(1) << 32
+	start := noon.Add(-10 * 24 * time.Hour)
+	kept := func(counter int64, period time.Time) usage.Kept {
+		return usage.Kept{Known: true, CounterBytes: counter, PeriodStartAt: period, ReadAt: noon, TrueAt: noon}
+	}
+	// 4 GiB in ten days are about 4.5 MB in fifteen minutes: 71 MB are likely.
+	for _, tt := range []struct {
+		name    string
+		before  usage.Kept
+		counter int64
+		after   time.Duration
+		wrap    int64
+		want    usage.Outcome
+		delta   int64
+	}{
+		{"U1: a counter of 32 bits begins anew near its width", kept(full-5000, start), 7000, time.Minute, full, usage.RolledOver, 12_000},
+		{"U1: to zero", kept(full-1, start), 0, time.Minute, full, usage.RolledOver, 1},
+		{"U2: no width is declared: a correction", kept(full-5000, start), 7000, time.Minute, 0, usage.Fell, 0},
+		{"U2: it has been beyond the width: a correction", kept(full, start), 7000, time.Minute, full, usage.Fell, 0},
+		{"U2: some is taken back near the width: nearly all of the width was not used", kept(full-5000, start), full - 6000, time.Minute, full, usage.Fell, 0},
+		{"U2: more than the SIM's rate makes likely: a correction", kept(full-100<<20, start), 0, time.Minute, full, usage.Fell, 0},
+		{"U1: the same over hours is likely", kept(full-100<<20, start), 0, time.Hour, full, usage.RolledOver, 100 << 20},
+		{"U2: more than half of the width is a correction whatever the rate", kept(full/2-1, noon.Add(-time.Hour)), 0, time.Hour, full, usage.Fell, 0},
+		{"U1: a counter that never resets rolls over by up to a sixteenth", kept(full-full/16, time.Time{}), 0, time.Minute, full, usage.RolledOver, full / 16},
+		{"U2: and by more is corrected", kept(full-full/16, time.Time{}), 1, time.Minute, full, usage.Fell, 0},
+		{"F31: an answer from before a roll-over is not believed", kept(7000, start), full - 5000, time.Minute, full, usage.Jumped, 0},
+		{"but after an hour it is usage", kept(7000, start), full - 5000, time.Hour, full, usage.Grew, full - 12_000},
+		{"growth below half of the width is believed", kept(7000, start), full/2 + 7000, time.Minute, full, usage.Grew, full / 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			bound := usage.DefaultBound()
+			bound.WrapBytes = tt.wrap
+			r, at := simwarden.UsageReading{CounterBytes: tt.counter, PeriodStartAt: tt.before.PeriodStartAt}, noon.Add(tt.after)
+			step := usage.Advance(tt.before, r, at, bound)
+			if step.Outcome != tt.want || step.DeltaBytes != tt.delta {
+				t.Errorf("got %s and %d bytes, want %s and %d", step.Outcome, step.DeltaBytes, tt.want, tt.delta)
+			}
+			if again := usage.Advance(step.Kept, r, at, bound); again.DeltaBytes != 0 {
+				t.Errorf("the same answer again books %d bytes (U3)", again.DeltaBytes)
+			}
+		})
+	}
+}
+
+// Whatever a SIM uses at a steady pace is counted to the byte through any number of roll-overs, also where
+// answers come twice.
+func TestRollOversLoseNoByte(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const full = int64(1) << 32
+		bound := usage.DefaultBound()
+		bound.WrapBytes, bound.UnitFrom = full, math.MaxInt64 // a growth by a factor of 1000 is another row's (F29)
+		at, truth, booked := march.Add(time.Minute), int64(0), int64(0)
+		kept := usage.Advance(usage.Kept{}, simwarden.UsageReading{PeriodStartAt: march}, at, bound).Kept
+		rate := rapid.Int64Range(1, 100_000).Draw(t, "bytes a second")
+		for range rapid.IntRange(1, 60).Draw(t, "readings") {
+			seconds := rapid.Int64Range(1, 3600).Draw(t, "seconds")
+			at, truth = at.Add(time.Duration(seconds)*time.Second), truth+seconds*rate
+			r := simwarden.UsageReading{CounterBytes: truth % full, PeriodStartAt: march}
+			for range rapid.IntRange(1, 2).Draw(t, "times") {
+				step := usage.Advance(kept, r, at, bound)
+				kept, booked = step.Kept, booked+step.DeltaBytes
+			}
+			if booked != truth {
+				t.Fatalf("%d bytes were used and %d booked", truth, booked)
+			}
+		}
+	})
 }
 
 // reading is one of a sequence, in any order and of any kind.
