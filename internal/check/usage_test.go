@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/simwarden/simwarden"
 	"github.com/simwarden/simwarden/internal/check"
 )
 
@@ -13,6 +14,13 @@ func (b *books) reads(when time.Time, counterBytes, lifetimeDelta, dayDelta int6
 	b.exec(`UPDATE poll_state SET usage_counter_bytes = $1, usage_period_start_at = '2026-05-01', usage_read_at = $2, lifetime_bytes = lifetime_bytes + $3 WHERE sim_id = 1`,
 		counterBytes, when, lifetimeDelta)
 	b.exec(`INSERT INTO usage_day AS u (sim_id, day, bytes) VALUES (1, '2026-05-04', $1) ON CONFLICT (sim_id, day) DO UPDATE SET bytes = u.bytes + $1`, dayDelta)
+}
+
+// lied is a reading in which the carrier lied, of all SIMs where none is named.
+func lied(op simwarden.Operation, iccid, fault string) []check.Line {
+	l := read(at(60), "")
+	l.Operation, l.ICCID, l.Fault = op, iccid, fault
+	return []check.Line{l}
 }
 
 func TestV16UsageIsTheCarriers(t *testing.T) {
@@ -35,10 +43,20 @@ func TestV16UsageIsTheCarriers(t *testing.T) {
 		{"V16: without the carrier's word nothing is compared", twiceRead(4 * mega), "", check.Input{}},
 		{"V16: a carrier that told of other units is not compared", func(b *books) []check.Line {
 			twiceRead(9 * mega)(b)
-			l := read(at(60), "")
-			l.Fault = "unit_change"
-			return []check.Line{l}
+			return lied(simwarden.OpQueryUsage, card, "unit_change")
 		}, "", used},
+		{"V16: nor is an account whose list of usage lacked some", func(b *books) []check.Line {
+			twiceRead(9 * mega)(b)
+			return lied(simwarden.OpListUsage, "", "slow,list_missing")
+		}, "", used},
+		{"V16: a list of states that lied leaves it to be compared", func(b *books) []check.Line {
+			twiceRead(9 * mega)(b)
+			return lied(simwarden.OpListSIMs, "", "list_missing")
+		}, "V16", used},
+		{"V16: so does a stale reading of the state", func(b *books) []check.Line {
+			twiceRead(9 * mega)(b)
+			return lied(simwarden.OpQueryState, card, "stale_read")
+		}, "V16", used},
 		{"V16: nor a SIM whose counter was not believed", func(b *books) []check.Line {
 			b.event("usage_anomaly", at(60), map[string]any{})
 			return twiceRead(0)(b)
