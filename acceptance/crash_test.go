@@ -58,6 +58,9 @@ func crashes() []crash {
 	for _, point := range []string{"audit_seal.before", "audit_seal.after"} {
 		list = append(list, crash{point: point, hit: 1, cause: lapsing})
 	}
+	for _, point := range []string{"carrier_limit.marked", "carrier_limit.answered"} {
+		list = append(list, crash{point: point, hit: 1, cause: limitedAndExhausted})
+	}
 	// The second claim is that of the read which confirms; the first may be that of a look-up.
 	for _, point := range []string{"cmd.claim.before_commit", "cmd.claim.committed"} {
 		list = append(list, crash{point: point, hit: 2, cause: lapsing}, crash{point: point, hit: 1, cause: lapsingUnnamed})
@@ -130,6 +133,7 @@ func survive(t *testing.T, path string, c crash) {
 		t.Errorf("%d records, want one", n)
 	}
 	w.calm()
+	w.limitsKept()
 	again.stop()
 	w.check()
 }
@@ -189,6 +193,13 @@ func exhausted(w *world) card {
 	}
 	w.resumePolling(c)
 	return c
+}
+
+// limitedAndExhausted gives an exhausted SIM whose carrier is to hold a data limit for it, and holds none yet.
+func limitedAndExhausted(w *world) card {
+	w.t.Helper()
+	w.limitsOn(true)
+	return exhausted(w)
 }
 
 // unverified gives a running SIM whose account has come to require real names, which no node has seen

@@ -21,6 +21,7 @@ import (
 	"github.com/simwarden/simwarden/internal/rules"
 	"github.com/simwarden/simwarden/internal/secret"
 	"github.com/simwarden/simwarden/internal/store"
+	"github.com/simwarden/simwarden/internal/threshold"
 )
 
 // Config is what one node runs with. Zero values take the defaults of the parts.
@@ -44,6 +45,9 @@ type Config struct {
 	CommandTimeout time.Duration
 	ClaimMargin    time.Duration
 	ConfirmFor     time.Duration
+	// LimitCheckEvery and LimitReadGap: see threshold.Options.
+	LimitCheckEvery time.Duration
+	LimitReadGap    time.Duration
 	// AuditFile takes the head of the audit log every hour (R3); empty: the log alone does.
 	AuditFile string
 	// LookEvery is how often each part looks for work when nothing wakes it earlier, and reads its
@@ -101,13 +105,20 @@ func New(cfg Config) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
+	limits, err := threshold.New(threshold.Options{
+		Store: cfg.Store, Gateway: gw, Clock: cfg.Clock, Log: cfg.Log.With("part", "limits"), Holder: cfg.Holder, Registerer: registerer,
+		Backoff: cfg.Backoff, LookEvery: cfg.LookEvery, CheckEvery: cfg.LimitCheckEvery, ReadGap: cfg.LimitReadGap, CommandTimeout: cfg.CommandTimeout, Settle: cfg.Settle,
+	})
+	if err != nil {
+		return nil, err
+	}
 	sweep := &plans.Sweeper{Store: cfg.Store, Clock: cfg.Clock, Log: cfg.Log.With("part", "plans"), Every: cfg.LookEvery}
 	eval := &evaluator.Evaluator{Store: cfg.Store, Clock: cfg.Clock, Log: cfg.Log.With("part", "evaluator"), Holder: cfg.Holder, Interval: cfg.EvaluateEvery, LookEvery: cfg.LookEvery}
 	seal := &evaluator.Sealer{Store: cfg.Store, Clock: cfg.Clock, Log: cfg.Log.With("part", "audit"), Holder: cfg.Holder, File: cfg.AuditFile, LookEvery: cfg.LookEvery}
 	a := &App{Gateway: gw, cfg: cfg, running: map[string]bool{}}
 	a.loops = []loop{
 		{"commander", cmd.Run}, {"plans", sweep.Run}, {"evaluator", eval.Run},
-		{"periodic", eval.RunPeriodic}, {"accounts", eval.RunAccounts}, {"bulk", eval.RunBulk}, {"poller", poll.Run}, {"partitions", a.keepPartitions}, {"alerts", a.clearAlerts}, {"audit", seal.Run},
+		{"periodic", eval.RunPeriodic}, {"accounts", eval.RunAccounts}, {"bulk", eval.RunBulk}, {"poller", poll.Run}, {"limits", limits.Run}, {"partitions", a.keepPartitions}, {"alerts", a.clearAlerts}, {"audit", seal.Run},
 	}
 	return a, nil
 }

@@ -59,6 +59,9 @@ type AccountChange struct {
 	Dwell              *time.Duration
 	// RealNameRequired, where it changes, has all SIMs of the account judged in the background (S19).
 	RealNameRequired *bool
+	// CarrierLimits, where it changes, has the carrier hold a data limit for each SIM from now on, equal to what
+	// its plan allows, or takes those away (P8).
+	CarrierLimits *bool
 	// LimitGroup is the name of the group whose limits the account shares from now on.
 	LimitGroup *string
 	// Credentials replace all those that are there (write-only, B10).
@@ -193,6 +196,12 @@ func (s *Service) change(ctx context.Context, tx *store.Tx, id simwarden.Account
 			return nil, err
 		}
 	}
+	if c.CarrierLimits != nil && *c.CarrierLimits != a.CarrierLimits {
+		changed["carrier_limits"] = *c.CarrierLimits
+		if err := s.setCarrierLimits(ctx, tx, a, *c.CarrierLimits, actor); err != nil {
+			return nil, err
+		}
+	}
 	if c.Mode != nil && *c.Mode != a.Mode {
 		changed["mode"] = *c.Mode
 		if err := tx.SetAccountMode(ctx, id, *c.Mode); err != nil {
@@ -258,6 +267,25 @@ func (s *Service) change(ctx context.Context, tx *store.Tx, id simwarden.Account
 		}
 	}
 	return changed, nil
+}
+
+// setCarrierLimits switches an account's limits at its carrier on or off. When they are switched on, all
+// its SIMs are judged in the background: what is wanted follows from that.
+func (s *Service) setCarrierLimits(ctx context.Context, tx *store.Tx, a store.Account, on bool, actor string) error {
+	if on {
+		driver, err := carrier.Lookup(a.Driver)
+		if err != nil {
+			return badInput("%v", err)
+		}
+		if driver.Info().Limit.UnitBytes == 0 {
+			return badInput("carrier_limits: %s holds no data limit for a SIM; its SIMs are stopped by suspends alone", driver.Info().Title)
+		}
+		// The request's lock comes before the account's, as where it is worked off.
+		if err := tx.RequestAccountEvaluation(ctx, a.ID, simwarden.ScenePeriodic, actor); err != nil {
+			return err
+		}
+	}
+	return tx.SetCarrierLimits(ctx, a.ID, on)
 }
 
 // ReleaseBrake lets an account's automatic suspends go on (C10), and clears its alert. It says

@@ -65,6 +65,7 @@ type accountPatch struct {
 		CheckChangesPerDay   *int                       `json:"check_changes_per_day,omitempty" minimum:"0" maximum:"1000" doc:"How often in 24 hours checks alone may resume a SIM that is found suspended again, or suspend one, one fewer; 0: no bound"`
 		DwellSeconds         *int64                     `json:"dwell_seconds,omitempty" minimum:"0" maximum:"86400" doc:"The least time from a resume to a suspend that checks alone ask for; 0: none"`
 		RealNameRequired     *bool                      `json:"realname_required,omitempty" doc:"A change has all SIMs of the account judged in the background"`
+		CarrierLimits        *bool                      `json:"carrier_limits,omitempty" doc:"Whether the carrier holds a data limit for each SIM, equal to what its plan allows; only at carriers that can"`
 		LimitGroup           *string                    `json:"limit_group,omitempty" maxLength:"64" doc:"The group whose limits it shares from now on"`
 		Credentials          credentials                `json:"credentials,omitempty" doc:"Replace all that are there; write-only"`
 	} `nameHint:"AccountPatch"`
@@ -102,7 +103,8 @@ func (r *rest) accounts() {
 			LimitGroup: b.LimitGroup, RealNameEvery: maybeSeconds(b.RealNameEverySeconds), Unplanned: b.Unplanned, DriftPolicy: b.DriftPolicy,
 			UsageEvery: maybeSeconds(b.UsageEverySeconds), FreshFor: maybeSeconds(b.FreshForSeconds), BrakePercent: b.BrakePercent,
 			BrakeCount: b.BrakeCount, BrakeWindow: maybeSeconds(b.BrakeWindowSeconds), RenewalLead: maybeSeconds(b.RenewalLeadSeconds),
-			CheckChangesPerDay: b.CheckChangesPerDay, Dwell: maybeSeconds(b.DwellSeconds), RealNameRequired: b.RealNameRequired, Credentials: b.Credentials}, actorOf(ctx))
+			CheckChangesPerDay: b.CheckChangesPerDay, Dwell: maybeSeconds(b.DwellSeconds), RealNameRequired: b.RealNameRequired,
+			CarrierLimits: b.CarrierLimits, Credentials: b.Credentials}, actorOf(ctx))
 	})
 	on(r, looks(post("/accounts/{name}/test", "test-account", "Ask the carrier something harmless with an account's credentials, at once; it counts as a refresh does")),
 		func(ctx context.Context, in *NamePath) (AccountTested, error) {

@@ -26,7 +26,8 @@ type Explanation struct {
 	Open          *store.Command           `json:"open_command,omitempty"`
 	Last          *store.Command           `json:"last_command,omitempty"`
 	Subscriptions []simwarden.Subscription `json:"subscriptions"`
-	Pool          *SIMPool                 `json:"pool,omitempty"` // that it or its device is in (L6)
+	Pool          *SIMPool                 `json:"pool,omitempty"`          // that it or its device is in (L6)
+	CarrierLimit  *store.CarrierLimit      `json:"carrier_limit,omitempty"` // the data limit wanted and held at its carrier (P8)
 	Timeline      []store.Event            `json:"timeline"`
 	Next          []Next                   `json:"next"`
 	Guards        []store.Guard            `json:"guards"` // that hold something of it (C10)
@@ -86,6 +87,9 @@ func (s *Service) Explain(ctx context.Context, iccid string) (Explanation, error
 		return Explanation{}, err
 	}
 	if e.Pool, err = s.poolOf(ctx, e.SIM); err != nil {
+		return Explanation{}, err
+	}
+	if e.CarrierLimit, err = s.Store.CarrierLimit(ctx, sim.ID); err != nil {
 		return Explanation{}, err
 	}
 	if e.Timeline, err = s.Store.Timeline(ctx, sim.ID, 0, explainTimeline); err != nil {
@@ -171,6 +175,9 @@ func summary(e Explanation) string {
 		if e.Decision.Because != "" {
 			fmt.Fprintf(&b, " No command yet: %s.", words(e.Decision.Because))
 		}
+	}
+	if l := e.CarrierLimit; l != nil && l.HeldBytes > 0 && e.SIM.State == simwarden.StateSuspended && e.SIM.UsageCounterBytes != nil && *e.SIM.UsageCounterBytes >= l.HeldBytes {
+		b.WriteString(" Its usage is at the data limit that the carrier holds: the carrier stops it by itself.")
 	}
 	for _, g := range e.Guards {
 		fmt.Fprintf(&b, " Held: %s.", guardText(g))

@@ -202,6 +202,7 @@ type accountSetCmd struct {
 	CheckChanges     *int           `name:"check-changes-per-day" help:"How often in 24 hours checks alone may resume a SIM that is found suspended again, or suspend one, one fewer; 0: no bound." placeholder:"N"`
 	Dwell            *time.Duration `help:"The least time from a resume to a suspend that checks alone ask for; 0: none." placeholder:"DURATION"`
 	RenewalLead      *time.Duration `help:"How long before its end a plan is bought again, where it is, for a carrier that has to be told early; 0: at its end." placeholder:"DURATION"`
+	CarrierLimits    *bool          `help:"Whether the carrier holds a data limit for each SIM, equal to what its plan allows, where it can." placeholder:"true|false"`
 	RealnameRequired *bool          `help:"Whether SIMs that are not verified by real name are suspended; a change has all SIMs of the account judged." placeholder:"true|false"`
 }
 
@@ -209,7 +210,7 @@ type accountSetCmd struct {
 func (c *accountSetCmd) Run(ctx context.Context, g *Globals) error {
 	change := api.AccountChange{StateEvery: c.StateEvery, UsageEvery: c.UsageEvery, RealNameEvery: c.RealnameEvery, FreshFor: c.FreshFor,
 		Unplanned: (*simwarden.UnplannedPolicy)(c.Unplanned), DriftPolicy: (*simwarden.DriftPolicy)(c.DriftPolicy),
-		BrakePercent: c.BrakePercent, BrakeCount: c.BrakeCount, BrakeWindow: c.BrakeWindow, RenewalLead: c.RenewalLead, CheckChangesPerDay: c.CheckChanges, Dwell: c.Dwell, RealNameRequired: c.RealnameRequired}
+		BrakePercent: c.BrakePercent, BrakeCount: c.BrakeCount, BrakeWindow: c.BrakeWindow, RenewalLead: c.RenewalLead, CheckChangesPerDay: c.CheckChanges, Dwell: c.Dwell, CarrierLimits: c.CarrierLimits, RealNameRequired: c.RealnameRequired}
 	if *c == (accountSetCmd{Name: c.Name}) {
 		return usage("nothing to change was given; see: simwarden account set --help")
 	}

@@ -88,6 +88,9 @@ func explainText(g *Globals, x api.Explanation) {
 		p("Pool      %s, policy %s: %s used of %s; this member has drawn %s, its cap is %s", x.Pool.Name, spaced(string(x.Pool.Policy)),
 			bytesText(x.Pool.UsedBytes), bytesText(x.Pool.TotalBytes()), bytesText(x.Pool.Member.DrawnBytes), bytesText(x.Pool.Member.CapBytes))
 	}
+	if x.CarrierLimit != nil {
+		p("Limit at the carrier  %s", limitText(*x.CarrierLimit, x.At))
+	}
 	p("What happens next")
 	for _, n := range x.Next {
 		p("  %s: %s", nextText(n.At, x.At), n.What)
@@ -222,4 +225,30 @@ func eventValue(v string) string {
 		return fmt.Sprintf("%q", v)
 	}
 	return v
+}
+
+// limitText is what the carrier should hold and holds as a data limit, and how that is known.
+func limitText(l store.CarrierLimit, now time.Time) string {
+	bytes := func(n int64) string {
+		if n == 0 {
+			return "none"
+		}
+		return bytesText(n)
+	}
+	text := fmt.Sprintf("%s wanted (%s), %s held", bytes(l.DesiredBytes), l.Because, bytes(l.HeldBytes))
+	if !l.SetAt.IsZero() {
+		text += "; set " + when(l.SetAt, now)
+	}
+	if l.CheckedAt.IsZero() {
+		text += "; never read there"
+	} else {
+		text += "; read there " + when(l.CheckedAt, now)
+	}
+	if !l.SentAt.IsZero() {
+		text += "; a request is out or its outcome unknown since " + when(l.SentAt, now)
+	}
+	if l.Error != "" {
+		text += fmt.Sprintf("; %s, tried again %s: %s", times(l.Failures, "failure"), when(l.DueAt, now), clean(l.Error, 160))
+	}
+	return text
 }

@@ -57,6 +57,11 @@ const (
 	heldWait = time.Second
 	// clockWait is how long an automatic suspend waits at a time that the clock's guard holds.
 	clockWait = 10 * time.Second
+	// limitWait is how often a resume looks again whether the carrier's own data limit has been raised,
+	// which would stop the SIM again (P8); limitPatience is for how long. A limit that cannot be raised
+	// keeps no paid SIM waiting.
+	limitWait     = 500 * time.Millisecond
+	limitPatience = 2 * time.Minute
 	// noDriverWait is how long a command waits whose account's driver is not built in: another node,
 	// of another version, may have it.
 	noDriverWait = 30 * time.Second
@@ -191,6 +196,15 @@ func (m *Commander) judge(ctx context.Context, tx *store.Tx, j reconcile.Judged,
 			return err
 		}
 		return m.wait(ctx, tx, t, until, why)
+	}
+	if c.Direction == simwarden.DirectionResume && c.Scene != simwarden.SceneManual {
+		raising, err := tx.CarrierLimitRaising(ctx, c.SIMID, tx.At.Add(-limitPatience))
+		if err != nil {
+			return err
+		}
+		if raising {
+			return m.wait(ctx, tx, t, tx.At.Add(limitWait), store.HeldByLimit)
+		}
 	}
 	since, err := tx.ReadFirstSince(ctx)
 	if err != nil {

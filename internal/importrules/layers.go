@@ -21,7 +21,7 @@ var layers = [][]string{
 	{"internal/console"},
 	{"internal/api"},
 	{"internal/transfer"},
-	{"internal/poller", "internal/commander", "internal/plans", "internal/evaluator", "internal/events"},
+	{"internal/poller", "internal/commander", "internal/plans", "internal/evaluator", "internal/events", "internal/threshold"},
 	{"internal/reconcile", "internal/usage", "internal/gateway", "internal/ledger", "internal/access", "internal/jobs"},
 	{"internal/store/storetest"}, // helps the tests of all above; starts a database, so above pgembed
 	{"internal/store", "carrier/*", "lab/*", "internal/pgembed"},

@@ -37,6 +37,7 @@ func Observe(ctx context.Context, tx *store.Tx, obs []store.Observed) ([]Outcome
 		drifted = map[simwarden.SIMID]bool{}
 		unclear = map[simwarden.AccountID]store.Alert{}
 		oddOnes = oddSIMs{}
+		limits  []simwarden.SIMID
 		closing = closings{tx: tx, of: map[simwarden.AccountID]*brake{}}
 	)
 	for _, sim := range before {
@@ -59,6 +60,9 @@ func Observe(ctx context.Context, tx *store.Tx, obs []store.Observed) ([]Outcome
 				}
 			}
 			drifted[sim.ID] = changedOutside(sim, r.State)
+			if row.Changed && sim.LimitKnown {
+				limits = append(limits, sim.ID) // some carriers drop a limit with a change of state
+			}
 		}
 		if r.RealName != nil {
 			if odd := store.OddRealName(*r.RealName); odd != "" && odd != sim.Facts.RealNameOdd && !r.ReadAt.Before(sim.Facts.RealNameAt) {
@@ -87,6 +91,9 @@ func Observe(ctx context.Context, tx *store.Tx, obs []store.Observed) ([]Outcome
 		}
 	}
 	if err := oddOnes.hold(ctx, tx); err != nil {
+		return nil, err
+	}
+	if err := tx.CheckCarrierLimits(ctx, limits); err != nil {
 		return nil, err
 	}
 	return run(ctx, tx, items, drifted)

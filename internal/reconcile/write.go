@@ -26,6 +26,7 @@ type writer struct {
 	triggered map[store.Lapse]bool // what has triggered before, and whether polling was stopped then (E6)
 	opens     []store.NewCommand
 	asks      []store.Evaluation // of devices that a guard band begins to stop
+	limits    []store.LimitWanted
 	// Whether the time is trusted, once it has been looked up.
 	clockLooked, clockHeld bool
 }
@@ -85,6 +86,7 @@ func (w *writer) judge(ctx context.Context, sim store.SIMFacts, item Item, accou
 	}
 	w.note(sim, item, d, settled(sim, d, ordered))
 	w.wantReads(sim, item, d)
+	w.limit(sim, account)
 	return out, nil
 }
 
@@ -276,6 +278,9 @@ func (w *writer) flush(ctx context.Context, outcomes []Outcome) error {
 		return err
 	}
 	if err := w.tx.RequestEvaluations(ctx, w.asks, nil); err != nil {
+		return err
+	}
+	if err := w.tx.WantCarrierLimits(ctx, w.limits); err != nil {
 		return err
 	}
 	for _, r := range w.reads {

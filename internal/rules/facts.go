@@ -30,6 +30,10 @@ type Facts struct {
 	// UsageTrueAt is the instant for which the usage is true as far as the carrier says.
 	UsageTrueAt time.Time `json:"usage_true_at,omitzero"`
 
+	// LimitMayStopAt is since when the SIM reads as suspended at a carrier that holds a data limit for it
+	// (P8), which may be why; zero otherwise.
+	LimitMayStopAt time.Time `json:"limit_may_stop_at,omitzero"`
+
 	// What persons said.
 	ManualHold   bool      `json:"manual_hold,omitempty"`
 	ManualHoldAt time.Time `json:"manual_hold_at,omitzero"`

@@ -54,13 +54,15 @@ func (f Facts) old(readAt time.Time) bool {
 // now and is still not known counts as read: asking again would not end.
 func (f Facts) stateStale() bool { return f.StateReadAt.IsZero() || f.old(f.StateReadAt) }
 
-// staleForResume names the facts that a resume rests on and that are too old for it (E11).
+// staleForResume names the facts that a resume rests on and that are too old for it (E11). Where the
+// carrier's own limit may have stopped the SIM, usage that was read before tells nothing: the SIM would be
+// put back with its data used up.
 func (f Facts) staleForResume() []simwarden.CheckKind {
 	var stale []simwarden.CheckKind
 	if f.stateStale() {
 		stale = append(stale, simwarden.CheckState)
 	}
-	if _, _, limited, _ := f.data(); limited && f.HasUsage && f.old(f.UsageReadAt) {
+	if _, _, limited, _ := f.data(); limited && f.HasUsage && (f.old(f.UsageReadAt) || f.UsageReadAt.Before(f.LimitMayStopAt)) {
 		stale = append(stale, simwarden.CheckUsage)
 	}
 	if f.RealNameRequired && f.HasReal && f.old(f.RealNameAt) {

@@ -53,9 +53,11 @@ type Account struct {
 	// already, Dwell the least time from a resume to a suspend that checks alone ask for (F30); 0: no bound.
 	CheckChangesPerDay int           `json:"check_changes_per_day"`
 	Dwell              time.Duration `json:"-"`
-	Shards             int           `json:"shards"`
-	CreatedAt          time.Time     `json:"created_at"`
-	UpdatedAt          time.Time     `json:"updated_at"`
+	// CarrierLimits says that its carrier holds a data limit for each SIM, equal to what its plan allows (P8).
+	CarrierLimits bool      `json:"carrier_limits"`
+	Shards        int       `json:"shards"`
+	CreatedAt     time.Time `json:"created_at"`
+	UpdatedAt     time.Time `json:"updated_at"`
 }
 
 // MarshalJSON adds the durations, in seconds.
@@ -78,7 +80,7 @@ func seconds(d time.Duration) int64 { return int64(d / time.Second) }
 const accountColumns = `id, name, driver, base_url, settings, mode, limit_group_id, zone, realname_required,
 	unplanned, drift_policy, fresh_for_seconds, brake_percent, brake_count, brake_window_seconds,
 	braked_at, braked_because, brake_released_at, stopped_at, stopped_because,
-	state_every_seconds, usage_every_seconds, realname_every_seconds, renewal_lead_seconds, check_changes_per_day, dwell_seconds, shards, created_at, updated_at`
+	state_every_seconds, usage_every_seconds, realname_every_seconds, renewal_lead_seconds, check_changes_per_day, dwell_seconds, carrier_limits, shards, created_at, updated_at`
 
 func scanAccount(row pgx.Row) (Account, error) {
 	var a Account
@@ -88,7 +90,7 @@ func scanAccount(row pgx.Row) (Account, error) {
 	err := one(row, &a.ID, &a.Name, &a.Driver, &a.BaseURL, &settings, &a.Mode, &a.LimitGroupID, &a.Zone, &a.RealNameRequired,
 		&a.Unplanned, &a.DriftPolicy, &fresh, &a.BrakePercent, &a.BrakeCount, &window,
 		&braked, &a.BrakedBecause, &released, &stopped, &a.StoppedBecause,
-		&stateEvery, &usageEvery, &realEvery, &lead, &a.CheckChangesPerDay, &dwell, &a.Shards, &a.CreatedAt, &a.UpdatedAt)
+		&stateEvery, &usageEvery, &realEvery, &lead, &a.CheckChangesPerDay, &dwell, &a.CarrierLimits, &a.Shards, &a.CreatedAt, &a.UpdatedAt)
 	if err != nil {
 		return Account{}, err
 	}

@@ -38,6 +38,7 @@ const (
 	AlertDrift         = "drift"
 	AlertRenewal       = "renewal_unpaid"
 	AlertClosed        = "polling_closed"
+	AlertCarrierLimit  = "carrier_limit"
 )
 
 // Raise opens an alert, or counts it again where one with its key is open.

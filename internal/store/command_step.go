@@ -24,6 +24,7 @@ const (
 	HeldByFlap  = "the account's automatic changes a SIM and day: the SIM flaps" // F30
 	HeldByDwell = "the account's least time from a resume to a suspend"          // F30
 	HeldByClock = "clock guard"                                                  // looked at now and then: it holds all accounts
+	HeldByLimit = "the carrier's data limit is being raised"
 )
 
 // DueStep names a command whose next step is due.

@@ -46,6 +46,8 @@ const (
 	EventAccountChanged = "account_changed"
 	EventRenewed        = "renewed"
 	EventRenewalUnpaid  = "renewal_unpaid"
+	EventCarrierLimit   = "carrier_limit"       // the carrier holds another data limit now
+	EventLimitDrift     = "carrier_limit_drift" // it was found to hold another one than it was told
 )
 
 // AddEvents writes events, all at the transaction's instant. Data is marshalled as JSON.

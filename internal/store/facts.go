@@ -29,6 +29,9 @@ type SIMFacts struct {
 	Desired simwarden.Desired
 	Reason  simwarden.Reason
 	Because string
+	// The limit that the carrier should hold for it, and holds (P8); 0: none.
+	LimitDesiredB, LimitHeldB int64
+	LimitKnown                bool // there is a row of it
 
 	queued bool // a queued main plan was seen
 }
@@ -50,11 +53,13 @@ func (tx *Tx) Facts(ctx context.Context, ids []simwarden.SIMID) ([]SIMFacts, err
 			CASE WHEN s.device_id IS NULL THEN s.ever_planned ELSE d.ever_planned END,
 			s.failed_direction, s.reopen_at, s.drifting_at, p.lifetime_bytes, p.usage_counter_bytes, p.usage_period_start_at,
 			p.settled, p.desired, p.reason, p.because, p.reasons,
-			coalesce(c.id, 0), coalesce(c.direction, ''), coalesce(c.state, ''), coalesce(c.scene, ''), coalesce(c.held_by IN ($2, $3), false)
+			coalesce(c.id, 0), coalesce(c.direction, ''), coalesce(c.state, ''), coalesce(c.scene, ''), coalesce(c.held_by IN ($2, $3), false),
+			p.state_since_at, l.sim_id IS NOT NULL, coalesce(l.desired_bytes, 0), coalesce(l.held_bytes, 0)
 		FROM poll_state p
 		JOIN sim s ON s.id = p.sim_id
 		LEFT JOIN device d ON d.id = s.device_id
 		LEFT JOIN command c ON c.sim_id = s.id AND c.state IN ('queued', 'sending', 'verifying', 'confirming')
+		LEFT JOIN carrier_limit l ON l.sim_id = s.id
 		WHERE p.sim_id = ANY($1)
 		ORDER BY s.id`, ids, HeldByFlap, HeldByDwell)
 	if err != nil {
@@ -64,7 +69,7 @@ func (tx *Tx) Facts(ctx context.Context, ids []simwarden.SIMID) ([]SIMFacts, err
 	out := make([]SIMFacts, 0, len(ids))
 	for rows.Next() {
 		var f SIMFacts
-		var stateRead, realRead, usageRead, usageTrue, hold, reopen, drifting, period *time.Time
+		var stateRead, realRead, usageRead, usageTrue, hold, reopen, drifting, period, since *time.Time
 		var open rules.OpenCommand
 		err := rows.Scan(&f.ID, &f.AccountID, &f.DeviceID, &f.ICCID,
 			&f.Facts.State, &f.Facts.Pending, &f.Facts.Extended, &f.Facts.RawState, &stateRead,
@@ -73,7 +78,8 @@ func (tx *Tx) Facts(ctx context.Context, ids []simwarden.SIMID) ([]SIMFacts, err
 			&f.Facts.EverPlanned,
 			&f.FailedDir, &reopen, &drifting, &f.LifetimeB, &f.CounterB, &period,
 			&f.Settled, &f.Desired, &f.Reason, &f.Because, &f.Facts.Held,
-			&open.ID, &open.Direction, &open.State, &open.Scene, &open.HeldForFlap)
+			&open.ID, &open.Direction, &open.State, &open.Scene, &open.HeldForFlap,
+			&since, &f.LimitKnown, &f.LimitDesiredB, &f.LimitHeldB)
 		if err != nil {
 			return nil, fmt.Errorf("facts of %d sims: %w", len(ids), err)
 		}
@@ -82,6 +88,9 @@ func (tx *Tx) Facts(ctx context.Context, ids []simwarden.SIMID) ([]SIMFacts, err
 		f.ReopenAt, f.DriftingAt, f.PeriodStart = timeOf(reopen), timeOf(drifting), timeOf(period)
 		if open.ID != 0 {
 			f.Open = &open
+		}
+		if f.LimitHeldB > 0 && f.Facts.State == simwarden.StateSuspended {
+			f.Facts.LimitMayStopAt = timeOf(since)
 		}
 		out = append(out, f)
 	}

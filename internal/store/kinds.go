@@ -7,6 +7,7 @@ func EventKinds() []string {
 		EventState, EventUsageAnomaly, EventRealNameOdd, EventDecision, EventCommandOpened, EventCommandEnded, EventPaused, EventPoolExhausted, EventPoolJoined, EventPoolLeft, EventPoolReset, EventPoolToppedUp, EventResumed, EventCancelled, EventClosed,
 		EventReopened, EventHold, EventHoldLifted, EventLapsed, EventSubscribed, EventPlanActivated, EventPlanReset, EventRefunded,
 		EventExhausted, EventDrift, EventAccountChanged, EventRenewed, EventRenewalUnpaid, EventNotFound, EventUsageLate, EventUsageRolledOver,
+		EventCarrierLimit, EventLimitDrift,
 	}
 }
 
@@ -14,7 +15,7 @@ func EventKinds() []string {
 func AlertKinds() []string {
 	return []string{
 		AlertAuth, AlertBrake, AlertRest, AlertFailing, AlertFlapping, AlertCommandFailed, AlertThrottled, AlertUsage, AlertRealName, AlertPartition, AlertClock, AlertRowSetAside,
-		AlertDrift, AlertRenewal, AlertNotFound, AlertClosed,
+		AlertDrift, AlertRenewal, AlertNotFound, AlertCarrierLimit, AlertClosed,
 	}
 }
 
