@@ -37,9 +37,9 @@ type DueStep struct {
 }
 
 const (
-	// AgedAfter is how long a command is due before it rises to AgedPriority, that of a paid SIM's resume,
-	// so that none waits for ever behind others (G5).
-	AgedAfter    = 10 * time.Minute
+	// AgedAfter is how long a command is due before it rises, so that none waits for ever behind others (G5).
+	AgedAfter = 10 * time.Minute
+	// AgedPriority is what it rises to: that of a paid SIM's resume.
 	AgedPriority = 80
 )
 

@@ -59,7 +59,7 @@ type subscriptionRow struct {
 
 type subscriptionLoader struct {
 	*run
-	by    string
+	by string
 	// confirm has the ends of the file's subscriptions confirmed; confirmed are those of the rows at work.
 	confirm   bool
 	confirmed []simwarden.SubscriptionID
