@@ -123,6 +123,16 @@ func (w *world) registration(c card, want simwarden.RealName, odd string) store.
 	return sim
 }
 
+// resumedFor waits until the SIM is resumed, in this scene or in that of a check: real names are read each
+// second, and the reading that comes first after a change is judged by it.
+func (w *world) resumedFor(c card, scene simwarden.Scene) {
+	w.t.Helper()
+	cmd := w.ends(c, simwarden.CommandDone)
+	if cmd.Direction != simwarden.DirectionResume || cmd.Scene != scene && cmd.Scene != simwarden.SceneRealNameCheck {
+		w.t.Errorf("the command is %s in scene %s, want a resume in scene %s", cmd.Direction, cmd.Scene, scene)
+	}
+}
+
 func TestS19OneLinkSuspendsWhoIsNotRegisteredAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "onelink", seldom, func(a *store.Account) { a.RealNameRequired, a.RealNameEvery = true, time.Second })
@@ -166,14 +176,14 @@ func TestS19OneLinkSuspendsWhoIsNotRegisteredAlone(t *testing.T) {
 	}
 	_, _, err := w.person().SetRealName(w.ctx, odd.iccid, simwarden.RealNameVerified, anna, "passport seen")
 	w.must(err)
-	w.only(odd, simwarden.DirectionResume, simwarden.SceneRealNameActivated, simwarden.ReasonNone)
+	w.resumedFor(odd, simwarden.SceneRealNameActivated)
 	w.registration(odd, simwarden.RealNameVerified, "7")
 
 	// S19: nobody need be registered any more. (The carrier takes no second change of a SIM for minutes.)
 	w.registration(waiting, simwarden.RealNameUnverified, "")
 	w.pause(missing)
 	w.requireRealName(false)
-	w.only(waiting, simwarden.DirectionResume, simwarden.SceneRealNamePolicyChanged, simwarden.ReasonNone)
+	w.resumedFor(waiting, simwarden.SceneRealNamePolicyChanged)
 	if list := w.commands(missing); len(list) != 1 || w.truth(missing).State != simwarden.StateSuspended {
 		t.Errorf("polling is paused, and the SIM is %s at the carrier: %s", w.truth(missing).State, describe(list))
 	}

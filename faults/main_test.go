@@ -203,6 +203,7 @@ func holds(t *testing.T, p plan, c *coverage, dbs *databases) bool {
 		for i, v := range out.report.Violations {
 			if lines := out.linesOf(v.Subject); i < 3 && lines != "" {
 				t.Logf("what the carrier saw of %s:\n%s", v.Subject, lines)
+				t.Logf("what the database has of %s:\n%s", v.Subject, out.kept[v.Subject])
 			}
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/simwarden/simwarden"
 	"github.com/simwarden/simwarden/internal/check"
 	"github.com/simwarden/simwarden/internal/secret"
@@ -21,7 +23,8 @@ type outcome struct {
 	took    time.Duration // of the bubble's time
 	classes map[string]int
 	struck  []struck
-	log     []byte // of the carriers
+	log     []byte            // of the carriers
+	kept    map[string]string // what the database has of the subject of a violation
 }
 
 // linesOf are the lines of the carriers' log that name the subject of a violation.
@@ -59,6 +62,7 @@ func run(t *testing.T, p plan, b *database, ring *secret.Keyring, c *coverage) (
 			w.leave(n)
 		}
 		out.report, out.classes = w.check()
+		out.kept = w.keptOf(out.report.Violations)
 		out.struck, out.log = w.struck(), w.log.Bytes()
 		out.took = time.Since(begun)
 	})
@@ -163,6 +167,33 @@ func (w *world) quiet() bool {
 	return w.allMove() && w.count(`SELECT count(*) FROM command WHERE state IN ('queued', 'sending', 'verifying', 'confirming')`) == 0 &&
 		w.count(`SELECT count(*) FROM evaluation_request WHERE done_at IS NULL AND run_at < $1`, now) == 0 &&
 		w.count(`SELECT count(*) FROM account WHERE braked_at IS NOT NULL OR stopped_at IS NOT NULL`) == 0
+}
+
+// keptOf gives what the database has of the SIMs that violations name, to find out how they came about.
+func (w *world) keptOf(violations []check.Violation) map[string]string {
+	w.t.Helper()
+	if len(violations) == 0 {
+		return nil
+	}
+	conn, err := w.database.connect(w.ctx)
+	w.must(err)
+	defer func() { w.must(conn.Close(w.ctx)) }()
+	kept := map[string]string{}
+	for _, v := range violations {
+		rows, err := conn.Query(w.ctx, `
+			WITH s AS (SELECT * FROM sim WHERE iccid = $1)
+			SELECT 'sim ' || to_jsonb(s) FROM s
+			UNION ALL SELECT 'poll_state ' || to_jsonb(p) FROM s JOIN poll_state p ON p.sim_id = s.id
+			UNION ALL (SELECT 'command ' || to_jsonb(c) FROM s JOIN command c ON c.sim_id = s.id ORDER BY c.id)
+			UNION ALL (SELECT 'event ' || to_jsonb(e) FROM s JOIN event e ON e.sim_id = s.id ORDER BY e.id)
+			UNION ALL (SELECT 'evaluation ' || to_jsonb(r) FROM s JOIN evaluation_request r ON r.sim_id = s.id ORDER BY r.id)
+			UNION ALL SELECT 'account ' || to_jsonb(a) FROM s JOIN account a ON a.id = s.account_id`, v.Subject)
+		w.must(err)
+		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		w.must(err)
+		kept[v.Subject] = strings.Join(lines, "\n")
+	}
+	return kept
 }
 
 // check has the checker look at the carriers' log, the truth and the database.
