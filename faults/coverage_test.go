@@ -6,9 +6,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/simwarden/simwarden/internal/fault"
-	"github.com/simwarden/simwarden/lab"
 )
 
 // coverage are the sometimes-counters of a run (reliability rule 3).
@@ -37,8 +34,8 @@ func (c *coverage) least(random *rand.Rand) (point, name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	best, ties := -1, 0
-	for _, p := range fault.Points() {
-		for _, f := range lab.FaultNames() {
+	for _, p := range points() {
+		for _, f := range faultNames() {
 			n := c.met(p, f)
 			switch {
 			case best < 0 || n < best:
@@ -119,18 +116,18 @@ func (c *coverage) missed(pairsAtLeast int) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var out []string
-	for _, p := range fault.Points() {
+	for _, p := range points() {
 		if c.points[p] == 0 {
 			out = append(out, "nothing happened at "+p)
 		}
 	}
-	for _, f := range lab.FaultNames() {
+	for _, f := range faultNames() {
 		if len(c.faults[f]) == 0 {
 			out = append(out, "no request was struck by "+f)
 		}
 	}
-	for _, p := range fault.Points() {
-		for _, f := range lab.FaultNames() {
+	for _, p := range points() {
+		for _, f := range faultNames() {
 			if n := c.met(p, f); n < pairsAtLeast {
 				out = append(out, fmt.Sprintf("%s and %s met %d times, want %d", p, f, n, pairsAtLeast))
 			}
@@ -163,8 +160,8 @@ func (c *coverage) summary(first uint64, took time.Duration) summary {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var met []int // of each pair
-	for _, p := range fault.Points() {
-		for _, f := range lab.FaultNames() {
+	for _, p := range points() {
+		for _, f := range faultNames() {
 			met = append(met, c.met(p, f))
 		}
 	}

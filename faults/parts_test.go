@@ -9,9 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-
-	"github.com/simwarden/simwarden/internal/fault"
-	"github.com/simwarden/simwarden/lab"
 )
 
 // partOfRun is a line of the file that a run keeps of what it reached: they add up.
@@ -84,7 +81,7 @@ func (c *coverage) keepIn(path string) error {
 
 func TestPartsOfARunAddUp(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "coverage")
-	point, name := fault.Points()[0], lab.FaultNames()[0]
+	point, name := points()[0], faultNames()[0]
 	e := episode{aim: aim{Point: point, Fault: name, How: killed}}
 	for part := range 3 {
 		c := newCoverage()
@@ -101,7 +98,7 @@ func TestPartsOfARunAddUp(t *testing.T) {
 		if got, want := c.met(point, name), 2*(part+1); got != want || c.inAll() != want {
 			t.Errorf("after part %d they met %d times in %d schedules, want %d", part+1, got, c.inAll(), want)
 		}
-		if missed := len(c.missed(1)) - len(c.missed(0)); missed != len(fault.Points())*len(lab.FaultNames())-1 {
+		if missed := len(c.missed(1)) - len(c.missed(0)); missed != len(points())*len(faultNames())-1 {
 			t.Errorf("%d pairs never met", missed)
 		}
 	}

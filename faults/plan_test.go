@@ -3,6 +3,7 @@ package faults_test
 import (
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/simwarden/simwarden"
@@ -51,13 +52,23 @@ const (
 	maxPause = 200 * time.Second
 )
 
+// points and faultNames are what schedules aim at. No account of the fleet has its carrier hold data limits
+// (P8), so that what concerns them never comes about; package acceptance kills programs at these points.
+func points() []string {
+	return slices.DeleteFunc(fault.Points(), func(p string) bool { return strings.HasPrefix(p, "carrier_limit.") })
+}
+
+func faultNames() []string {
+	return slices.DeleteFunc(lab.FaultNames(), func(name string) bool { return name == lab.LimitDrop })
+}
+
 // newPlan draws a schedule; half of its aims are at what was reached least.
 func newPlan(seed uint64, c *coverage) plan {
 	random := rand.New(rand.NewPCG(seed, 1))
-	points, names := fault.Points(), lab.FaultNames()
+	all, names := points(), faultNames()
 	p := plan{Seed: seed}
 	for range episodes {
-		a := aim{Point: points[random.IntN(len(points))], Fault: names[random.IntN(len(names))]}
+		a := aim{Point: all[random.IntN(len(all))], Fault: names[random.IntN(len(names))]}
 		if random.IntN(2) == 0 {
 			a.Point, a.Fault = c.least(random)
 		}
