@@ -83,12 +83,12 @@ func TestSchedulesOfFaultsViolateNothing(t *testing.T) {
 					if i >= n || !asked && i >= leastSchedules && time.Since(begun) > defaultTime {
 						return
 					}
-					t.Run(strconv.FormatUint(first+i, 10), func(t *testing.T) {
-						if p := newPlan(first+i, c); !holds(t, p, c, dbs) {
-							c.failed(p.Seed)
-							keep(t, p)
-						}
-					})
+					p := newPlan(first+i, c)
+					// A schedule may also end its test at once, hence the answer of the test itself.
+					if !t.Run(strconv.FormatUint(p.Seed, 10), func(t *testing.T) { holds(t, p, c, dbs) }) {
+						c.failed(p.Seed)
+						keep(t, p)
+					}
 					if worker == 0 && asked && time.Since(said) > progressEvery {
 						said = time.Now()
 						if err := c.keepIn(file); err != nil {
@@ -163,6 +163,7 @@ func execute(t *testing.T, p plan, c *coverage, dbs *databases) outcome {
 		t.Fatal(err)
 	}
 	watch := watchOver(p, b)
+	defer watch.end() // also where the test ends within
 	out := run(t, p, b, ring, c)
 	if stacks := watch.end(); stacks != "" {
 		t.Errorf("the schedule was stuck after %s of the clock's time; where everything stood then:\n%s", stuckAfter, stacks)
