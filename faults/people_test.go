@@ -182,7 +182,7 @@ func (w *world) release() error {
 			continue
 		}
 		if err := w.tx(func(ctx context.Context, tx *store.Tx) error {
-			return errors.Join(tx.ReleaseBrake(ctx, a.ID), tx.StartAccount(ctx, a.ID))
+			return errors.Join(tx.RequestAccountEvaluation(ctx, a.ID, simwarden.ScenePeriodic, anna), tx.ReleaseBrake(ctx, a.ID), tx.StartAccount(ctx, a.ID))
 		}); err != nil {
 			return err
 		}

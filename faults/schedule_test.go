@@ -166,6 +166,7 @@ func (w *world) quiet() bool {
 	now := time.Now().UTC()
 	return w.allMove() && w.count(`SELECT count(*) FROM command WHERE state IN ('queued', 'sending', 'verifying', 'confirming')`) == 0 &&
 		w.count(`SELECT count(*) FROM evaluation_request WHERE done_at IS NULL AND run_at < $1`, now) == 0 &&
+		w.count(`SELECT count(*) FROM account_evaluation WHERE finished_at IS NULL`) == 0 &&
 		w.count(`SELECT count(*) FROM account WHERE braked_at IS NOT NULL OR stopped_at IS NOT NULL`) == 0
 }
 

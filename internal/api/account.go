@@ -316,6 +316,11 @@ func (s *Service) lift(ctx context.Context, name, actor, action, reason, alert s
 		return a, false, err
 	}
 	err = s.Store.InTx(ctx, func(tx *store.Tx) error {
+		if on(a) { // what was held has no command: it is judged at once. The request's lock comes before the account's.
+			if err := tx.RequestAccountEvaluation(ctx, a.ID, simwarden.ScenePeriodic, actor); err != nil {
+				return err
+			}
+		}
 		locked, _, err := tx.LockAccount(ctx, a.ID, keepCount)
 		if err != nil {
 			return err

@@ -30,6 +30,24 @@ var ruleOfOurs = carrier.Rule{Name: "ours", Operation: simwarden.OpResume, Chang
 
 func simURL(n int, rest string) string { return "/api/v1/sims/" + numbered(n).String() + rest }
 
+func TestC10WhatABrakeHeldIsJudgedWhenItIsReleased(t *testing.T) {
+	w, a, _ := fleet(t)
+	release := func() map[string]any {
+		return w.want(http.StatusOK, "POST", "/api/v1/accounts/"+a.Name+"/release-brake", map[string]any{"reason": "looked into"})
+	}
+	asked := func() int { return w.rows(`SELECT count(*) FROM account_evaluation WHERE account_id = $1`, a.ID) }
+	if release(); asked() != 0 {
+		t.Error("no brake was on, and the account is judged")
+	}
+	w.tx(func(ctx context.Context, tx *store.Tx) error {
+		_, err := tx.BrakeAccount(ctx, a.ID, "as a test")
+		return err
+	})
+	if release(); asked() != 1 {
+		t.Errorf("%d evaluations of the account are asked for, want one: what was held has no command", asked())
+	}
+}
+
 func TestSIMsAreListedAndFiltered(t *testing.T) {
 	w, a, _ := fleet(t)
 	other := w.account("other", nil)
