@@ -25,6 +25,10 @@ func TestP5OnlyStateChecksCloseAndNotAFleetAtOnce(t *testing.T) {
 	r.until("usage was refused for more than a pass, and every state is read", func() bool {
 		return r.world.FaultsInjected()[lab.OKWithError] > len(ids)+10 && r.one(`SELECT count(*) FROM poll_state WHERE state_read_at IS NULL`) == 0
 	})
+	asked, err := poller.Refresh(r.ctx, r.store, r.gateway, row.ID, ids[0])
+	if err != nil || len(asked) != 2 || asked[0].Err != nil || asked[1].Check != simwarden.CheckUsage || asked[1].Err == nil {
+		t.Errorf("a person's reading gave %+v (error %v), want a state and no usage", asked, err)
+	}
 	if n := r.one(`SELECT count(*) FROM sim WHERE closed_at IS NOT NULL`); n != 0 {
 		t.Fatalf("the reading of usage closed the polling of %d SIMs", n)
 	}

@@ -49,13 +49,13 @@ func Refresh(ctx context.Context, s *store.Store, g Gateway, account simwarden.A
 		}
 		call := gateway.Call{Operation: operationAt[kind], Purpose: simwarden.PurposeManualRefresh}
 		reading, err := askOne(ctx, g, account, call, kind, ref)
-		var e *carrier.Error
 		switch {
 		case errors.Is(err, errNoPart):
 			out = append(out, Refreshed{Check: kindAt[kind], Err: ErrListedOnly})
 			continue
 		case err != nil:
-			if errors.As(err, &e) && e.ClosePolling {
+			var e *carrier.Error
+			if as, _ := outcomeOf(kindAt[kind], err, false); as == outClosed && errors.As(err, &e) {
 				if err := sink.Close(ctx, id, e); err != nil {
 					return out, err
 				}
@@ -70,7 +70,7 @@ func Refresh(ctx context.Context, s *store.Store, g Gateway, account simwarden.A
 				return out, err
 			}
 		}
-		if err := sink.keepAsked(ctx, store.Observed{SIMID: id, Reading: reading}, kind); err != nil {
+		if err := sink.keepAsked(ctx, id, reading, kind); err != nil {
 			return out, err
 		}
 		out = append(out, Refreshed{Check: kindAt[kind], Reading: reading})
@@ -79,17 +79,18 @@ func Refresh(ctx context.Context, s *store.Store, g Gateway, account simwarden.A
 }
 
 // keepAsked takes in a reading that a person asked for: whoever polls the SIM keeps its due times.
-func (d Database) keepAsked(ctx context.Context, o store.Observed, kind int) error {
+func (d Database) keepAsked(ctx context.Context, id simwarden.SIMID, reading simwarden.Reading, kind int) error {
 	return d.Store.InTx(ctx, func(tx *store.Tx) error {
-		if _, err := usage.Book(ctx, tx, []store.Observed{o}); err != nil {
+		obs := []store.Observed{{SIMID: id, Reading: reading}}
+		if _, err := usage.Book(ctx, tx, obs); err != nil {
 			return err
 		}
-		if _, err := reconcile.Observe(ctx, tx, []store.Observed{o}); err != nil {
+		if _, err := reconcile.Observe(ctx, tx, obs); err != nil {
 			return err
 		}
 		if kind != 0 {
 			return nil
 		}
-		return tx.ClearAlert(ctx, missingKey(o.SIMID), "system") // the carrier knows it
+		return tx.ClearAlert(ctx, missingKey(id), "system") // the carrier knows it
 	})
 }

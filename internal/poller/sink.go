@@ -232,9 +232,6 @@ func (d Database) judgeAll(ctx context.Context, fence store.PollFence, batch []s
 		if err := tx.WriteDues(ctx, ours); err != nil {
 			return err
 		}
-		for i := range obs {
-			obs[i].Odd = slices.Contains(booked.Odd, obs[i].SIMID)
-		}
 		_, err = reconcile.Observe(ctx, tx, obs)
 		return err
 	})

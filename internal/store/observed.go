@@ -13,7 +13,7 @@ import (
 type Observed struct {
 	SIMID   simwarden.SIMID
 	Reading simwarden.Reading
-	// Odd says that its counter cannot be believed, and could until now (F29).
+	// Odd says that its counter cannot be believed, and could until now (F29): usage.Book says so.
 	Odd bool
 }
 

@@ -23,10 +23,8 @@ const lateFor = 62 * 24 * time.Hour
 type Booked struct {
 	// Grew are the SIMs that used something, Anomalies those whose counter cannot be believed.
 	Grew, Anomalies []simwarden.SIMID
-	// Odd are those of the anomalies that nobody had been told of before (F29).
-	Odd        []simwarden.SIMID
-	DeltaBytes int64
-	LateBytes  int64
+	DeltaBytes      int64
+	LateBytes       int64
 	// Exhausted are the subscriptions whose allowance was used up by these readings.
 	Exhausted []simwarden.SubscriptionID
 }
@@ -46,6 +44,9 @@ func Book(ctx context.Context, tx *store.Tx, obs []store.Observed) (Booked, erro
 // filled again since, it is late (U4): the ended one bears it, a refilled one does not, since what
 // it bore of that period is gone; either way an event tells of it. What is used after the end of the
 // last main plan is the next one's, which is about to be started, or begins by it (L4).
+//
+// It marks the observations as odd whose anomaly nobody had been told of before (F29): reconcile.Observe
+// takes them next.
 func BookWithin(ctx context.Context, tx *store.Tx, obs []store.Observed, bound Bound) (Booked, error) {
 	readings := make(map[simwarden.SIMID]simwarden.Reading, len(obs))
 	var ids, spend []simwarden.SIMID
@@ -89,8 +90,13 @@ func BookWithin(ctx context.Context, tx *store.Tx, obs []store.Observed, bound B
 			b.take(s, r, bounds[s.AccountID])
 		}
 	}
-	err = b.write(ctx, tx)
-	return b.Booked, err
+	if err := b.write(ctx, tx); err != nil {
+		return b.Booked, err
+	}
+	for i := range obs {
+		obs[i].Odd = slices.Contains(b.told, obs[i].SIMID)
+	}
+	return b.Booked, nil
 }
 
 // boundsOf gives the bound of each account, with the width of the counters that its driver declares. Of a driver
@@ -137,6 +143,7 @@ type booking struct {
 	events []store.NewEvent
 	alerts []store.Alert
 	odd    map[string]store.NewEvent // the event of a new anomaly, by its alert's key
+	told   []simwarden.SIMID         // of whose anomalies people are told first now
 }
 
 func (b *booking) take(s store.UsageState, r simwarden.Reading, bound Bound) {
@@ -322,7 +329,7 @@ func (b *booking) write(ctx context.Context, tx *store.Tx) error {
 	}
 	for _, a := range b.alerts {
 		if opened[a.Key] {
-			b.Odd = append(b.Odd, a.SIMID)
+			b.told = append(b.told, a.SIMID)
 			b.events = append(b.events, b.odd[a.Key])
 		}
 	}

@@ -179,7 +179,11 @@ func TestAnomaliesAreToldOncePerPeriod(t *testing.T) {
 	sub := r.subscribe(t, store.Asset{SIMID: id}, "main", noon, noon.Add(720*time.Hour))
 	r.book(t, observed(id, 200<<10, march, noon))
 	for i := 1; i <= 3; i++ {
-		b := r.book(t, observed(id, 200<<20, march, noon.Add(time.Duration(i)*time.Hour)))
+		obs := []store.Observed{observed(id, 200<<20, march, noon.Add(time.Duration(i)*time.Hour))}
+		b := r.book(t, obs...)
+		if obs[0].Odd != (i == 1) {
+			t.Errorf("F29: at the anomaly's reading %d it is marked odd: %v", i, obs[0].Odd)
+		}
 		if len(b.Anomalies) != 1 || b.DeltaBytes != 0 {
 			t.Fatalf("F29: booked %+v", b)
 		}
