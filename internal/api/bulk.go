@@ -76,8 +76,9 @@ func (s *Service) filtered(ctx context.Context, q SIMQuery) ([]simwarden.SIMID, 
 	if err := q.check(); err != nil {
 		return nil, err
 	}
-	return s.Store.SIMIDs(ctx, store.SIMFilter{AccountID: account, State: q.State, Desired: q.Desired, Reason: q.Reason,
-		Drifting: q.Drifting, Paused: q.Paused, Closed: q.Closed, Extended: q.Extended, Search: q.Search, Limit: store.MaxBulk + 1})
+	f := q.filter(account)
+	f.Limit = store.MaxBulk + 1
+	return s.Store.SIMIDs(ctx, f)
 }
 
 func (s *Service) listed(ctx context.Context, texts []string) (found, error) {

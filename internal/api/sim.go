@@ -43,6 +43,12 @@ func (q SIMQuery) check() error {
 	return nil
 }
 
+// filter is the query without its page, its account found by its name.
+func (q SIMQuery) filter(account simwarden.AccountID) store.SIMFilter {
+	return store.SIMFilter{AccountID: account, State: q.State, Desired: q.Desired, Reason: q.Reason,
+		Drifting: q.Drifting, Paused: q.Paused, Closed: q.Closed, Extended: q.Extended, Search: q.Search}
+}
+
 // SIMs lists SIMs in the order in which they were added.
 func (s *Service) SIMs(ctx context.Context, q SIMQuery) (Page[store.SIM], error) {
 	limit, err := pageLimit(q.Limit)
@@ -60,8 +66,9 @@ func (s *Service) SIMs(ctx context.Context, q SIMQuery) (Page[store.SIM], error)
 	if err := q.check(); err != nil {
 		return Page[store.SIM]{}, err
 	}
-	rows, err := s.Store.SIMs(ctx, store.SIMFilter{AccountID: account, State: q.State, Desired: q.Desired, Reason: q.Reason,
-		Drifting: q.Drifting, Paused: q.Paused, Closed: q.Closed, Extended: q.Extended, Search: q.Search, After: simwarden.SIMID(after), Limit: limit + 1})
+	f := q.filter(account)
+	f.After, f.Limit = simwarden.SIMID(after), limit+1
+	rows, err := s.Store.SIMs(ctx, f)
 	if err != nil {
 		return Page[store.SIM]{}, err
 	}

@@ -38,7 +38,7 @@ func late(s store.SIM) string {
 	if s.UsageTrueAt.IsZero() || s.UsageReadAt.Sub(s.UsageTrueAt) < time.Minute {
 		return ""
 	}
-	return ", as of " + s.UsageTrueAt.UTC().Format("2006-01-02 15:04:05Z")
+	return ", as of " + instant(s.UsageTrueAt)
 }
 
 func explainText(g *Globals, x api.Explanation) {
@@ -97,7 +97,7 @@ func explainText(g *Globals, x api.Explanation) {
 	}
 	p("What happened")
 	for _, ev := range slices.Backward(x.Timeline) {
-		p("  %s  %-18s %s  by %s", ev.At.Format("2006-01-02 15:04:05Z"), ev.Kind, eventText(ev.Data), ev.Actor)
+		p("  %s  %-18s %s  by %s", instant(ev.At), ev.Kind, eventText(ev.Data), ev.Actor)
 	}
 }
 
@@ -175,7 +175,7 @@ func commandText(g *Globals, name string, c store.Command, x api.Explanation) {
 func subscriptionText(b simwarden.Subscription, x api.Explanation) string {
 	text := fmt.Sprintf("%d %s (%s) %s, used %s of %s", b.ID, b.PlanCode, b.Kind, b.State, bytesText(b.UsedBytes), bytesText(b.AllowanceBytes))
 	if !b.StartAt.IsZero() {
-		text += fmt.Sprintf(", %s until %s", b.StartAt.Format("2006-01-02 15:04:05Z"), when(b.EndAt, x.At))
+		text += fmt.Sprintf(", %s until %s", instant(b.StartAt), when(b.EndAt, x.At))
 	}
 	return text
 }

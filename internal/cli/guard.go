@@ -88,7 +88,7 @@ func (c *auditCmd) Run(ctx context.Context, g *Globals) error {
 			if a.Seq != 0 {
 				seal = fmt.Sprintf("seal %d", a.Seq)
 			}
-			fmt.Fprintf(g.Out, "%d  %s  %s  by %s  (%s)  %s\n", a.ID, a.At.Format("2006-01-02 15:04:05Z"), a.Action, clean(a.Actor, 80), seal, eventText(a.Data))
+			fmt.Fprintf(g.Out, "%d  %s  %s  by %s  (%s)  %s\n", a.ID, instant(a.At), a.Action, clean(a.Actor, 80), seal, eventText(a.Data))
 		}
 		return nil
 	})

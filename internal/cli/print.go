@@ -80,8 +80,11 @@ func when(at, now time.Time) string {
 	if at.IsZero() {
 		return "never"
 	}
-	return at.UTC().Format("2006-01-02 15:04:05Z") + " (" + distance(at, now) + ")"
+	return instant(at) + " (" + distance(at, now) + ")"
 }
+
+// instant is an instant to the second, in UTC.
+func instant(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05Z") }
 
 // distance is how far an instant is from now: "3m ago", "in 2h5m".
 func distance(at, now time.Time) string {

@@ -84,10 +84,10 @@ func freshText(c api.FreshCheck) string {
 	case simwarden.CheckUsage:
 		text := bytesText(*c.CounterBytes)
 		if !c.PeriodStartAt.IsZero() {
-			text += " since " + c.PeriodStartAt.UTC().Format("2006-01-02 15:04:05Z")
+			text += " since " + instant(c.PeriodStartAt)
 		}
 		if !c.TrueAt.IsZero() {
-			text += ", true for " + c.TrueAt.UTC().Format("2006-01-02 15:04:05Z")
+			text += ", true for " + instant(c.TrueAt)
 		}
 		return text
 	}

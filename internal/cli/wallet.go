@@ -115,7 +115,7 @@ func (c *walletShowCmd) Run(ctx context.Context, g *Globals) error {
 			if l.SubscriptionID != 0 {
 				sub = fmt.Sprint(l.SubscriptionID)
 			}
-			t.add(l.At.Format("2006-01-02 15:04:05Z"), string(l.Kind), minor(l.ChangeMinor, w.Currency), minor(l.BalanceAfterMinor, w.Currency), sub, l.Actor, l.Note)
+			t.add(instant(l.At), string(l.Kind), minor(l.ChangeMinor, w.Currency), minor(l.BalanceAfterMinor, w.Currency), sub, l.Actor, l.Note)
 		}
 		t.print(g.Out)
 		return nil

@@ -23,14 +23,13 @@ func (m *Commander) rests(ctx context.Context, tx *store.Tx, c store.Command, ta
 	if purposeOf(c).Exempt() {
 		return "", nil
 	}
-	r, rests, err := tx.RestOf(ctx, c.AccountID, c.Direction)
+	look := tx.RestOf
+	if take {
+		look = tx.LockRest
+	}
+	r, rests, err := look(ctx, c.AccountID, c.Direction)
 	if err != nil || !rests {
 		return "", err
-	}
-	if take {
-		if r, rests, err = tx.LockRest(ctx, c.AccountID, c.Direction); err != nil || !rests {
-			return "", err
-		}
 	}
 	if r.ProbeAt.After(tx.At) {
 		return store.HeldByRest, nil

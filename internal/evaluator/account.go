@@ -21,8 +21,8 @@ var (
 )
 
 // RunAccounts judges all SIMs of the accounts and pools for which that was asked, as when an account's
-// real-name policy has changed (S19), it goes to act (C9) or a pool is used up (L6), until ctx ends; errors are logged and tried again. Several nodes may run
-// it. How far it has come is kept with each batch, so that a node goes on where another died.
+// real-name policy has changed (S19), it goes to act (C9), its brake is
+// released (C10) or a pool is used up (L6), until ctx ends; errors are logged and tried again. Several nodes may run it. How far it has come is kept with each batch, so that a node goes on where another died.
 func (e *Evaluator) RunAccounts(ctx context.Context) error {
 	for {
 		n, err := e.StepAccount(ctx)
@@ -94,7 +94,7 @@ func (e *Evaluator) accountBatch(ctx context.Context, limit int) (n int, err err
 		}
 		pointAccountIn.Hit()
 		items := accountItems(job, ids)
-		if job.AccountID != 0 && job.Scene == simwarden.ScenePeriodic { // it acts now
+		if job.AccountID != 0 && job.Scene == simwarden.ScenePeriodic { // it may act now
 			lapses, err := tx.TakeObservedLapses(ctx, ids)
 			if err != nil {
 				return err

@@ -65,7 +65,7 @@ func (s *Store) ForgetBreakers(ctx context.Context) error {
 	return nil
 }
 
-// BreakersOf gives the breakers of an account that are not closed.
+// BreakersOf gives the breakers of an account, or (zero) of all accounts, that are not closed.
 func (s *Store) BreakersOf(ctx context.Context, id simwarden.AccountID) ([]AccountBreaker, error) {
 	return scanAll("breakers", func(row pgx.Row) (AccountBreaker, error) {
 		var b AccountBreaker
@@ -73,6 +73,6 @@ func (s *Store) BreakersOf(ctx context.Context, id simwarden.AccountID) ([]Accou
 		b.SinceAt, b.ProbeAt = b.SinceAt.UTC(), b.ProbeAt.UTC()
 		return b, err
 	})(s.pool.Query(ctx, `
-		SELECT account_id, holder, since_at, probe_at, because FROM account_breaker WHERE account_id = $1 AND seen_at >= $2 ORDER BY since_at, holder`,
-		id, s.Now().Add(-BreakerStale)))
+		SELECT account_id, holder, since_at, probe_at, because FROM account_breaker WHERE ($1 = 0 OR account_id = $1) AND seen_at >= $2 ORDER BY account_id, since_at, holder`,
+		int64(id), s.Now().Add(-BreakerStale)))
 }

@@ -42,10 +42,10 @@ func RestAlertKey(id simwarden.AccountID, d simwarden.Direction) string {
 	return fmt.Sprintf("%s:%d:%s", AlertRest, id, d)
 }
 
-// RestsOf gives what of an account rests.
+// RestsOf gives what of an account, or (zero) of all accounts, rests.
 func (s *Store) RestsOf(ctx context.Context, id simwarden.AccountID) ([]AccountRest, error) {
 	return scanAll("accounts at rest", scanRest)(s.pool.Query(ctx, `
-		SELECT `+restColumns+` FROM account_rest WHERE account_id = $1 AND since_at IS NOT NULL ORDER BY direction`, id))
+		SELECT `+restColumns+` FROM account_rest WHERE ($1 = 0 OR account_id = $1) AND since_at IS NOT NULL ORDER BY account_id, direction`, int64(id)))
 }
 
 // NoteAnswer keeps what the carrier made of a command's attempt, and says whether the account's changes of
@@ -167,15 +167,11 @@ func (s *Store) FoldFailures(ctx context.Context) error {
 // RefusedWhileAtRest finds SIMs, up to limit, that were refused before or during a rest that has ended, and that
 // still wait before the same order may be opened again.
 func (s *Store) RefusedWhileAtRest(ctx context.Context, limit int) ([]simwarden.SIMID, error) {
-	rows, err := s.work.Query(ctx, `
+	return scanAll("sims refused by accounts at rest", scanID[simwarden.SIMID])(s.work.Query(ctx, `
 		SELECT DISTINCT n.sim_id FROM account_rest r
 		JOIN account_answer n ON n.account_id = r.account_id AND n.direction = r.direction AND n.refused AND n.at >= r.reopen_from
 		JOIN sim s ON s.id = n.sim_id AND s.failed_direction = r.direction AND s.reopen_at > $1
-		WHERE r.since_at IS NULL AND r.reopen_from IS NOT NULL LIMIT $2`, s.Now(), limit)
-	if err != nil {
-		return nil, fmt.Errorf("sims refused by accounts at rest: %w", err)
-	}
-	return pgx.CollectRows(rows, pgx.RowTo[simwarden.SIMID])
+		WHERE r.since_at IS NULL AND r.reopen_from IS NOT NULL LIMIT $2`, s.Now(), limit))
 }
 
 // ForgetRefusals lets go of ended rests whose SIMs have all been judged again, and of answers that count no

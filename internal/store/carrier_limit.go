@@ -143,12 +143,10 @@ func (tx *Tx) CarrierLimitRaising(ctx context.Context, id simwarden.SIMID, since
 
 // AccountsWithDueLimits are the accounts that may be called and have limits to read or set at the carrier.
 func (s *Store) AccountsWithDueLimits(ctx context.Context) ([]simwarden.AccountID, error) {
-	return scanAll("accounts with due carrier limits", scanAccountID)(s.pool.Query(ctx, `
+	return scanAll("accounts with due carrier limits", scanID[simwarden.AccountID])(s.pool.Query(ctx, `
 		SELECT a.id FROM account a WHERE a.mode = 'act' AND a.stopped_at IS NULL
 			AND EXISTS (SELECT FROM carrier_limit l WHERE l.account_id = a.id AND l.due_at <= $1) ORDER BY a.id`, s.Now()))
 }
-
-func scanAccountID(row pgx.Row) (id simwarden.AccountID, err error) { return id, one(row, &id) }
 
 // DueCarrierLimits are an account's limits with something to do, longest due first; those below what is
 // wanted come before others, since a SIM may wait for them.

@@ -43,12 +43,19 @@ const (
 	AgedPriority = 80
 )
 
+// What holds a queued command c of account a at $1, with its rest: the brake (C10), or that the account's changes rest
+// until the next probe (G8), a person's single click aside.
+const (
+	restOfAccount = `(SELECT coalesce(bool_or(direction = 'suspend'), false) AS suspends, coalesce(bool_or(direction = 'resume'), false) AS resumes
+			FROM account_rest WHERE account_id = a.id AND since_at IS NOT NULL AND probe_at > $1)`
+	brakeHolds = `(a.braked_at IS NOT NULL AND c.direction = 'suspend' AND c.scene NOT IN ('plan_lapsed', 'refunded', 'manual'))`
+	restHolds  = `(CASE c.direction WHEN 'suspend' THEN rest.suspends ELSE rest.resumes END AND (c.scene <> 'manual' OR c.cause_kind <> 'person'))`
+)
+
 // maySend says of a command c of account a, with its rest, that it waits to be sent and nothing holds it.
 const maySend = `c.state = 'queued'
 			  AND (c.claim_until IS NULL OR c.claim_until <= $1) AND c.id <> ALL($3)
-			  AND (a.mode = 'observe' OR a.braked_at IS NULL OR c.direction = 'resume' OR c.scene IN ('plan_lapsed', 'refunded', 'manual'))
-			  AND (a.mode = 'observe' OR NOT CASE c.direction WHEN 'suspend' THEN rest.suspends ELSE rest.resumes END
-				OR c.scene = 'manual' AND c.cause_kind = 'person')
+			  AND (a.mode = 'observe' OR NOT ` + brakeHolds + ` AND NOT ` + restHolds + `)
 			  -- What waited for the outcome of its last attempt is judged before it goes out again (C2).
 			  AND (c.attempt = 0 OR NOT EXISTS (SELECT FROM evaluation_request e
 				WHERE e.sim_id = c.sim_id AND e.done_at IS NULL AND e.run_at <= $1 AND e.tries = 0))`
@@ -67,10 +74,7 @@ func (s *Store) DueSteps(ctx context.Context, perAccount int, busy []simwarden.C
 	}
 	now := s.Now()
 	rows, err := s.work.Query(ctx, `
-		SELECT d.id, a.id, d.priority, d.follows, d.aged FROM account a CROSS JOIN LATERAL (
-			SELECT coalesce(bool_or(direction = 'suspend'), false) AS suspends, coalesce(bool_or(direction = 'resume'), false) AS resumes
-			FROM account_rest WHERE account_id = a.id AND since_at IS NOT NULL AND probe_at > $1
-		) rest CROSS JOIN LATERAL (
+		SELECT d.id, a.id, d.priority, d.follows, d.aged FROM account a CROSS JOIN LATERAL `+restOfAccount+` rest CROSS JOIN LATERAL (
 			(SELECT c.id, c.priority, c.run_at, true AS follows, c.run_at <= $4 AND c.priority < $5 AS aged FROM command c
 			WHERE c.account_id = a.id AND a.stopped_at IS NULL AND c.state IN ('verifying', 'confirming') AND c.run_at <= $1
 			  AND (c.claim_until IS NULL OR c.claim_until <= $1) AND c.id <> ALL($3)
@@ -282,14 +286,11 @@ func (s *Store) HoldWaiting(ctx context.Context, limit int) error {
 		WITH waiting AS (
 			SELECT w.id, w.held_by
 			-- The account comes first: where none is held, a long queue is not gone through for nothing.
-			FROM account a CROSS JOIN LATERAL (
-				SELECT coalesce(bool_or(direction = 'suspend'), false) AS suspends, coalesce(bool_or(direction = 'resume'), false) AS resumes
-				FROM account_rest WHERE account_id = a.id AND since_at IS NOT NULL AND probe_at > $1
-			) rest CROSS JOIN LATERAL (
+			FROM account a CROSS JOIN LATERAL `+restOfAccount+` rest CROSS JOIN LATERAL (
 				SELECT c.id, h.held_by FROM command c CROSS JOIN LATERAL (SELECT CASE
 					WHEN a.stopped_at IS NOT NULL THEN $2
-					WHEN a.braked_at IS NOT NULL AND c.direction = 'suspend' AND c.scene NOT IN ('plan_lapsed', 'refunded', 'manual') THEN $3
-					WHEN (c.scene <> 'manual' OR c.cause_kind <> 'person') AND CASE c.direction WHEN 'suspend' THEN rest.suspends ELSE rest.resumes END THEN $5
+					WHEN `+brakeHolds+` THEN $3
+					WHEN `+restHolds+` THEN $5
 					END AS held_by) h
 				WHERE c.account_id = a.id AND c.state = 'queued' AND h.held_by IS NOT NULL AND c.held_by <> h.held_by
 				LIMIT $4 FOR UPDATE OF c SKIP LOCKED

@@ -85,7 +85,7 @@ func (tx *Tx) SIMsOfDevice(ctx context.Context, id simwarden.DeviceID) ([]simwar
 		tx.Query(ctx, `SELECT id FROM sim WHERE device_id = $1 ORDER BY id`, id))
 }
 
-// SIMsAfter gives up to limit ids of SIMs after one, for the periodic evaluation to walk the fleet.
+// SIMsAfter gives up to limit ids of SIMs after one, of an account or (zero) of all, to walk the fleet by.
 func (s *Store) SIMsAfter(ctx context.Context, account simwarden.AccountID, after simwarden.SIMID, limit int) ([]simwarden.SIMID, error) {
 	return scanAll("walk sims", scanID[simwarden.SIMID])(
 		s.pool.Query(ctx, `SELECT id FROM sim WHERE id > $1 AND ($3 = 0 OR account_id = $3) ORDER BY id LIMIT $2`, after, limit, int64(account)))

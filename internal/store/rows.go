@@ -24,7 +24,7 @@ func scanAll[T any](what string, scan func(pgx.Row) (T, error)) func(pgx.Rows, e
 }
 
 // scanID reads a row that is one id.
-func scanID[T simwarden.SIMID | simwarden.SubscriptionID | simwarden.PoolID | simwarden.PoolMemberID](row pgx.Row) (id T, err error) {
+func scanID[T simwarden.AccountID | simwarden.SIMID | simwarden.SubscriptionID | simwarden.PoolID | simwarden.PoolMemberID](row pgx.Row) (id T, err error) {
 	err = row.Scan(&id)
 	return id, err
 }

@@ -169,12 +169,16 @@ func (s *Store) inTx(ctx context.Context, pool pool, fn func(*Tx) error) error {
 		if err == nil || try == txTries || !mayRepeat(err) {
 			return err
 		}
-		pause := time.Duration(1<<try)*5*time.Millisecond + time.Duration(rand.IntN(10))*time.Millisecond
-		// The machine's time, whatever the store's clock says: it is another transaction that is waited for.
-		if err := clock.System().Sleep(ctx, pause); err != nil {
+		if err := waitForOthers(ctx, try); err != nil {
 			return err
 		}
 	}
+}
+
+// waitForOthers waits before a transaction is tried again for that many times. It goes by the machine's time, whatever the
+// store's clock says: it is another transaction that is waited for.
+func waitForOthers(ctx context.Context, tries int) error {
+	return clock.System().Sleep(ctx, time.Duration(1<<tries)*5*time.Millisecond+time.Duration(rand.IntN(10))*time.Millisecond)
 }
 
 // mayRepeat says whether the transaction was surely rolled back for a passing reason.

@@ -69,7 +69,7 @@ func (s *Store) Touch(ctx context.Context, f PollFence, kind simwarden.CheckKind
 	var held []int16
 	var ids []int64
 	query := head + update + tail + touched
-	err := retryPassing(ctx, s, func() error { return s.touch.QueryRow(ctx, query, args...).Scan(&held, &ids) })
+	err := retryPassing(ctx, func() error { return s.touch.QueryRow(ctx, query, args...).Scan(&held, &ids) })
 	if err != nil {
 		return Touched{}, fmt.Errorf("touch %d sims: %w", len(rows), err)
 	}
@@ -129,13 +129,13 @@ func (tx *Tx) FenceHolds(ctx context.Context, f PollFence) (map[int16]bool, bool
 }
 
 // retryPassing runs one statement again after a deadlock or a lock time-out, as InTx does.
-func retryPassing(ctx context.Context, s *Store, fn func() error) error {
+func retryPassing(ctx context.Context, fn func() error) error {
 	for try := 1; ; try++ {
 		err := fn()
 		if err == nil || try == txTries || !mayRepeat(err) {
 			return err
 		}
-		if err := s.clock.Sleep(ctx, time.Duration(1<<try)*5*time.Millisecond); err != nil {
+		if err := waitForOthers(ctx, try); err != nil {
 			return err
 		}
 	}
