@@ -183,12 +183,12 @@ func (w *world) keptOf(violations []check.Violation) map[string]string {
 	for _, v := range violations {
 		rows, err := conn.Query(w.ctx, `
 			WITH s AS (SELECT * FROM sim WHERE iccid = $1)
-			SELECT 'sim ' || to_jsonb(s) FROM s
-			UNION ALL SELECT 'poll_state ' || to_jsonb(p) FROM s JOIN poll_state p ON p.sim_id = s.id
-			UNION ALL (SELECT 'command ' || to_jsonb(c) FROM s JOIN command c ON c.sim_id = s.id ORDER BY c.id)
-			UNION ALL (SELECT 'event ' || to_jsonb(e) FROM s JOIN event e ON e.sim_id = s.id ORDER BY e.id)
-			UNION ALL (SELECT 'evaluation ' || to_jsonb(r) FROM s JOIN evaluation_request r ON r.sim_id = s.id ORDER BY r.id)
-			UNION ALL SELECT 'account ' || to_jsonb(a) FROM s JOIN account a ON a.id = s.account_id`, v.Subject)
+			SELECT 'sim ' || to_jsonb(s)::text FROM s
+			UNION ALL SELECT 'poll_state ' || to_jsonb(p)::text FROM s JOIN poll_state p ON p.sim_id = s.id
+			UNION ALL (SELECT 'command ' || to_jsonb(c)::text FROM s JOIN command c ON c.sim_id = s.id ORDER BY c.id)
+			UNION ALL (SELECT 'event ' || to_jsonb(e)::text FROM s JOIN event e ON e.sim_id = s.id ORDER BY e.id)
+			UNION ALL (SELECT 'evaluation ' || to_jsonb(r)::text FROM s JOIN evaluation_request r ON r.sim_id = s.id ORDER BY r.id)
+			UNION ALL SELECT 'account ' || to_jsonb(a)::text FROM s JOIN account a ON a.id = s.account_id`, v.Subject)
 		w.must(err)
 		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
 		w.must(err)
